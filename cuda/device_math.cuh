@@ -1,0 +1,149 @@
+/* Device functions that need more than C++: each is inline PTX on a GPU and has a plain twin for the CPU that stands in for it
+ * (tests/cuda_on_cpu). Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16". */
+#ifndef ASSAY_CUDA_DEVICE_MATH_CUH
+#define ASSAY_CUDA_DEVICE_MATH_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "engine/base/exp_constants.h"
+#ifndef __CUDACC__
+#include "engine/base/number.h"
+#endif
+
+enum { WARP = 32 };
+#define WHOLE_WARP 0xffffffffu
+
+/* ---- number formats ---- */
+
+/* Two floats rounded to bf16 (nearest even), low in the low half. */
+static __device__ __forceinline__ uint32_t bf16_pair(float low, float high)
+{
+#ifdef __CUDACC__
+	uint32_t pair;
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+	return pair;
+#else
+	return (uint32_t)float_to_bf16(high) << 16 | float_to_bf16(low);
+#endif
+}
+
+static __device__ __forceinline__ float2 bf16_pair_widen(uint32_t pair)
+{
+	return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
+/* Two E4M3 codes, the low one in the low byte. */
+static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
+{
+#ifdef __CUDACC__
+	float low, high;
+	asm("{\n\t"
+	    ".reg .b32 both;\n\t"
+	    ".reg .b16 first, second;\n\t"
+	    "cvt.rn.f16x2.e4m3x2 both, %2;\n\t"
+	    "mov.b32 {first, second}, both;\n\t"
+	    "cvt.f32.f16 %0, first;\n\t"
+	    "cvt.f32.f16 %1, second;\n\t"
+	    "}"
+	    : "=f"(low), "=f"(high)
+	    : "h"(pair));
+	return make_float2(low, high);
+#else
+	return make_float2(e4m3_to_float((uint8_t)(pair & 0xff)), e4m3_to_float((uint8_t)(pair >> 8)));
+#endif
+}
+
+/* ---- exp ---- */
+
+/* The CPU's exp_ref, operation by operation: 0 below -87.3, infinity above 88.7, NaN stays NaN. */
+static __device__ __forceinline__ float exp_device(float x)
+{
+	if (x < EXP_LOWEST)
+		return 0.0f;
+	if (x > EXP_HIGHEST)
+		return __uint_as_float(0x7f800000u);
+	if (x != x)
+		return x;
+	float n = rintf(x * EXP_LOG2E);
+	float r = fmaf(n, -EXP_LN2_LOW, fmaf(n, -EXP_LN2_HIGH, x));
+	float p = EXP_C0;
+	p = fmaf(p, r, EXP_C1);
+	p = fmaf(p, r, EXP_C2);
+	p = fmaf(p, r, EXP_C3);
+	p = fmaf(p, r, EXP_C4);
+	p = fmaf(p, r, EXP_C5);
+	p = fmaf(p, r * r, r) + 1.0f;
+	int half = (int)n / 2, rest = (int)n - half;
+	return p * __uint_as_float((uint32_t)(half + 127) << 23) * __uint_as_float((uint32_t)(rest + 127) << 23);
+}
+
+/* ---- matrix product of a warp ---- */
+
+/* c += a b for a 16 x 16 tile a and a 16 x 8 tile b, all 32 lanes together. Lane = 4 g + t holds, as pairs of bf16 along k,
+ *   a[0]: row g, k 2t;  a[1]: row g + 8, k 2t;  a[2]: row g, k 2t + 8;  a[3]: row g + 8, k 2t + 8
+ *   b[0]: column g, k 2t;  b[1]: column g, k 2t + 8
+ *   c[0], c[1]: row g, columns 2t, 2t + 1;  c[2], c[3]: row g + 8. */
+static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+#ifdef __CUDACC__
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+		     "{%0, %1, %2, %3};"
+		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+	struct fragments {
+		uint32_t a[4], b[2];
+	} own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+	const cuda_on_cpu_gathered<fragments> warp = cuda_on_cpu_gather(own);
+	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	for (int i = 0; i < 4; i++) {
+		const int column = 2 * t + i % 2;
+		for (int k = 0; k < 16; k++) { /* k of a lane's pair: 2 (lane % 4), and 8 more in its second pair */
+			const int second = k / 8, holder = k % 8 / 2, shift = k % 2 ? 0 : 16;
+			const uint32_t left = warp[4 * g + holder].a[i / 2 + 2 * second];
+			const uint32_t right = warp[4 * column + holder].b[second];
+			c[i] = fmaf(__uint_as_float(left << shift & 0xffff0000u),
+				    __uint_as_float(right << shift & 0xffff0000u), c[i]);
+		}
+	}
+#endif
+}
+
+/* ---- copies that travel while the thread goes on ---- */
+
+/* 16 bytes from global to shared memory, zeros where !valid (from is then not read, but must be an address). Both are aligned. */
+static __device__ __forceinline__ void copy_async(void *to, const void *from, bool valid)
+{
+#ifdef __CUDACC__
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+		     :
+		     : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(valid ? 16 : 0)
+		     : "memory");
+#else
+	cuda_on_cpu_copy_async(to, from, 16, valid ? 16 : 0);
+#endif
+}
+
+/* Ends the group of this thread's copies since the last commit. */
+static __device__ __forceinline__ void copy_commit(void)
+{
+#ifdef __CUDACC__
+	asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+	cuda_on_cpu_copy_commit();
+#endif
+}
+
+/* Waits until at most PENDING of this thread's newest groups are under way. Others see the data after a barrier. */
+template <int PENDING>
+static __device__ __forceinline__ void copy_wait(void)
+{
+#ifdef __CUDACC__
+	asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");
+#else
+	cuda_on_cpu_copy_wait(PENDING);
+#endif
+}
+
+#endif

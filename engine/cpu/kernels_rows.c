@@ -1,0 +1,103 @@
+#include "engine/base/det_math.h"
+#include "engine/base/quant.h"
+#include "engine/cpu/kernels_isa.h"
+#include "engine/cpu/simd.h"
+
+/* dot_ref: whole vectors, then the rest in the lanes where it belongs. */
+static float dot(const float *a, const float *b, int n)
+{
+	f32x8 sum = v8_set(0.0f);
+	float lane[8];
+	int i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		sum = v8_fma(v8_load(a + i), v8_load(b + i), sum);
+	v8_store(lane, sum);
+	for (int l = 0; i + l < n; l++)
+		lane[l] = fmaf(a[i + l], b[i + l], lane[l]);
+	return lane_tree(lane);
+}
+
+static void rmsnorm_row(const float *x, const float *weight, int hidden, float eps, float *y)
+{
+	float r = 1.0f / sqrtf(dot(x, x, hidden) / (float)hidden + eps);
+	for (int i = 0; i < hidden; i++)
+		y[i] = weight[i] * (x[i] * r);
+}
+
+static void swiglu_row(const float *gate, const float *up, int inner, float *y)
+{
+	const f32x8 one = v8_set(1.0f), zero = v8_set(0.0f);
+	int i = 0;
+
+	for (; i + 8 <= inner; i += 8) {
+		f32x8 g = v8_load(gate + i);
+		/* -g as in the scalar twin; 0 - g differs only in the sign of zero, which exp does not see */
+		f32x8 silu = v8_div(g, v8_add(one, v8_exp(v8_sub(zero, g))));
+		v8_store(y + i, v8_mul(silu, v8_load(up + i)));
+	}
+	for (; i < inner; i++)
+		y[i] = gate[i] / (1.0f + exp_ref(-gate[i])) * up[i];
+}
+
+static void round_row(const float *x, int columns, float scale, float *codes)
+{
+	for (int k = 0; k < columns; k++)
+		codes[k] = e4m3_round(x[k] / scale);
+}
+
+static float row_max(const float *x, int n)
+{
+	f32x8 max = v8_set(-INFINITY);
+	float lane[8], result = -INFINITY;
+	int i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		max = v8_max(v8_load(x + i), max);
+	v8_store(lane, max);
+	for (int l = 0; l < 8; l++)
+		result = lane[l] > result ? lane[l] : result;
+	for (; i < n; i++)
+		result = x[i] > result ? x[i] : result;
+	return result;
+}
+
+/* log_sum_exp_ref. */
+static float log_sum_exp(const float *x, int n, float max)
+{
+	f32x8 total = v8_set(0.0f);
+	const f32x8 shift = v8_set(max);
+
+	for (int start = 0; start < n; start += LSE_CHUNK) {
+		int end = n - start < LSE_CHUNK ? n : start + LSE_CHUNK, i = start;
+		f32x8 sum = v8_set(0.0f);
+		for (; i + 8 <= end; i += 8)
+			sum = v8_add(sum, v8_exp(v8_sub(v8_load(x + i), shift)));
+		if (i < end) {
+			float lane[8];
+			v8_store(lane, sum);
+			for (int l = 0; i + l < end; l++)
+				lane[l] += exp_ref(x[i + l] - max);
+			sum = v8_load(lane);
+		}
+		total = v8_add(total, sum);
+	}
+	return (float)det_log((double)v8_tree(total));
+}
+
+static void row_softmax(const float *x, int n, float *max, int *argmax, float *log_sum)
+{
+	*max = row_max(x, n);
+	*argmax = 0;
+	for (int i = 0; i < n; i++) {
+		if (x[i] == *max) {
+			*argmax = i;
+			break;
+		}
+	}
+	*log_sum = log_sum_exp(x, n, *max);
+}
+
+const struct cpu_kernels KERNEL(cpu_kernels) = {
+	KERNEL_TEXT(KERNEL_ISA), KERNEL(linear_panels), rmsnorm_row, swiglu_row, round_row, KERNEL(attend_tile), row_softmax,
+};

@@ -1,0 +1,38 @@
+/* The CPU packing of a matrix: panels of 16 output rows, so that vector lanes are outputs and each lane owns one running sum over K.
+ *   F32, BF16, E4M3: [panels][K][16]
+ *   INT4: [panels][K][8] bytes: the low nibble of byte j is row j, the high nibble row j + 8; both hold q + 8
+ *   scales: E4M3 [panels * 16] f32; INT4 [panels][groups][16] bf16
+ * Rows past the last are zero. */
+#ifndef ASSAY_ENGINE_CPU_PACK_H
+#define ASSAY_ENGINE_CPU_PACK_H
+
+#include "engine/backend.h"
+
+enum { PANEL_ROWS = 16 };
+
+static inline int panel_count(int rows)
+{
+	return (rows + PANEL_ROWS - 1) / PANEL_ROWS;
+}
+
+static inline int group_count(const struct weight *w)
+{
+	return (w->columns + w->group - 1) / w->group;
+}
+
+/* Bytes of one input column of a panel. */
+static inline size_t panel_column_bytes(enum weight_format format)
+{
+	return format == WEIGHT_F32 ? 64 : format == WEIGHT_BF16 ? 32 : format == WEIGHT_E4M3 ? 16 : 8;
+}
+
+/* out->data and out->scales are fresh memory for weight_free_cpu. */
+int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e);
+void weight_free_cpu(struct weight *w);
+
+/* The stored value at (row, column): exact, without its scale. */
+float weight_code_value(const struct weight *w, int row, int column);
+/* The scale of that value: 1 for F32 and BF16. */
+float weight_scale_value(const struct weight *w, int row, int column);
+
+#endif

@@ -1,0 +1,186 @@
+/* The engine's public face: token ids in, tokens and log-probabilities out. No tensor leaves the engine, no suite, SQL or HTTP enters.
+ *
+ * One thread owns an engine: it alone calls engine_step and engine_poll. Other threads may call engine_submit and engine_abort;
+ * they cross by a queue. Results are deterministic: the same request gives the same bits whatever else is in the batch, however its
+ * prompt is chunked and however many threads work (NUMERICS section 3). */
+#ifndef ASSAY_ENGINE_ENGINE_H
+#define ASSAY_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/error.h"
+#include "engine/base/str.h"
+
+struct backend;
+struct comm;
+struct kv_guard;
+struct fault_hook;
+
+/* ---- variants ---- */
+
+enum { VARIANT_NAME_SIZE = 64 };
+
+/* Weight and KV formats of one phase, as written on the command line: "int4/fp8". */
+struct variant_phase {
+	char weights[16]; /* bf16 fp8 fp8w int4 int4g32 int4g64 */
+	char kv[16];      /* f32 bf16 fp8 */
+};
+
+struct variant {
+	char name[VARIANT_NAME_SIZE]; /* canonical spelling */
+	struct variant_phase prefill, decode;
+	bool split; /* "W/K>W/K": prefill in one instance, decode in another */
+};
+
+/* "W/K" or "W/K>W/K"; ERR_USAGE names the part that is wrong and what exists. */
+int variant_parse(const char *text, struct variant *out, struct error *e);
+
+/* ---- the engine ---- */
+
+struct engine;
+
+struct engine_config {
+	const char *model;     /* folder */
+	struct variant variant;
+	int threads;           /* 0: all processors */
+	int page_size;         /* tokens; divides 64. 0: 16 */
+	uint64_t kv_memory;    /* bytes of KV pages. 0: 1 GiB; reserved, touched only as pages are used */
+	int max_batch_tokens;  /* tokens of one step. 0: 512 */
+	int chunk;             /* longest piece of a prefill. 0: max_batch_tokens */
+	int max_requests;      /* requests in one batch. 0: 32 */
+	struct backend *backend;          /* NULL: CPU. Owned by the engine once it is open. */
+	struct comm *comm;                /* NULL: a group of one */
+	const struct kv_guard *guard;     /* NULL: none */
+	const struct fault_hook *faults;  /* NULL: none */
+};
+
+/* Opens a model under one variant. On failure *e says which file or value, and *out is NULL. */
+int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
+void engine_close(struct engine *engine);
+
+struct engine_facts { /* what does not change while the engine is open */
+	const char *family;        /* "llama" */
+	const char *backend;       /* "cpu" */
+	const char *numerics;      /* numerics id */
+	const char *isa;           /* instruction set of the CPU kernels, "" elsewhere */
+	int vocab_size, max_positions, n_layers;
+	int threads, page_size, n_pages, max_batch_tokens, chunk, max_requests; /* as in use */
+	uint64_t parameters;          /* weights counted once, tied ones too */
+	uint64_t weights_bytes;       /* in the variant's formats with their scales, tied weights once */
+	uint64_t kv_bytes_per_token;  /* K and V of all layers */
+	uint64_t kv_tokens;           /* usable token slots: page 0 is reserved */
+	double load_seconds;
+	float kv_scale_min, kv_scale_max; /* of the fp8 cache's scales: 1 unless the checkpoint has them */
+	const char *kv_scale_source;  /* "checkpoint" or "one" */
+};
+const struct engine_facts *engine_facts(const struct engine *engine);
+
+/* sha256 of the tensors read: the model's fingerprint (reads the whole checkpoint). 65 bytes with NUL. */
+int engine_fingerprint(const struct engine *engine, char out[65], struct error *e);
+
+struct engine_stats { /* what grows */
+	uint64_t prompt_tokens;    /* computed in prefill */
+	uint64_t cached_tokens;    /* of prompts, not computed because their pages were there */
+	uint64_t generated_tokens;
+	uint64_t steps;
+	uint64_t kv_saturated;     /* K and V values that were clipped to the cache format's largest */
+	int waiting, running, pages_used;
+	int pages_used_peak;
+};
+void engine_stats(const struct engine *engine, struct engine_stats *out);
+
+/* ---- requests ---- */
+
+struct engine_sampling {
+	float temperature; /* 0: greedy */
+	int top_k;         /* 0: all */
+	float top_p;       /* 1: all; 0 is taken as 1 */
+	uint64_t seed;
+};
+
+struct engine_request { /* copied by engine_submit */
+	const int32_t *tokens; /* prompt: at least one id below vocab_size */
+	int n_tokens;
+	int max_tokens;           /* to generate; 0: prompt log-probabilities only */
+	int logprobs_from;        /* log-probabilities of prompt tokens [logprobs_from, n_tokens), at least 1; -1: none */
+	int top_logprobs;         /* most probable tokens beside each log-probability: 0..20 */
+	float *rows;              /* caller's buffer for the whole log-probability rows that predict tokens
+				   * [logprobs_from, n_tokens]: [n_tokens - logprobs_from + 1, vocab_size]; NULL: none. Must live until the result. */
+	struct engine_sampling sampling;
+	const struct str *stops;  /* generation ends when its text holds one of these; needs a tokenizer */
+	int n_stops;
+	bool ignore_eos;
+};
+
+/* Queues a request. *id names it from then on. ERR_LIMIT: it can never fit (context length, KV pages). */
+int engine_submit(struct engine *engine, const struct engine_request *request, uint64_t *id, struct error *e);
+
+/* Withdraws a request; its result comes with finish_reason ENGINE_ABORTED. An unknown or finished id is ignored. */
+void engine_abort(struct engine *engine, uint64_t id);
+
+/* One batch: admits what fits, runs the model once, samples. *idle is set when there was nothing to do. */
+int engine_step(struct engine *engine, bool *idle, struct error *e);
+
+enum engine_finish { ENGINE_STOP, ENGINE_LENGTH, ENGINE_ABORTED, ENGINE_FAILED };
+const char *engine_finish_name(enum engine_finish finish); /* "stop", "length", "abort", "error" */
+
+struct engine_result {
+	uint64_t id;
+	enum engine_finish finish;
+	struct error error;           /* ENGINE_FAILED: why */
+	int n_generated;
+	bool ended_by_eos;            /* the last token generated is an end-of-sequence token */
+	const int32_t *tokens;        /* [n_generated] */
+	const float *logprobs;        /* [n_generated] of the chosen tokens */
+	int n_prompt_logprobs;
+	const float *prompt_logprobs; /* [n_tokens - logprobs_from] */
+	const bool *prompt_greedy;    /* each token is the most probable one (lowest id among equals) */
+	int top_logprobs;
+	const int32_t *top_ids;       /* [n_prompt_logprobs + n_generated, top_logprobs] */
+	const float *top_values;
+	struct str text;              /* generated bytes without special tokens, not cut; invalid UTF-8 replaced */
+	size_t text_cut;              /* length of the text before the earliest stop string */
+	int cached_tokens;            /* prompt tokens that were not computed */
+	double seconds_to_first, seconds; /* from submission: to the first token, to the end */
+};
+
+/* The next finished result, or NULL. It belongs to the caller: engine_result_free. */
+struct engine_result *engine_poll(struct engine *engine);
+void engine_result_free(struct engine_result *result);
+
+/* ---- text: also without weights ---- */
+
+struct engine_text;
+
+/* Opens FOLDER's tokenizer. */
+int engine_text_open(const char *model, struct engine_text **out, struct error *e);
+void engine_text_close(struct engine_text *text);
+
+struct engine_ids {
+	int32_t *data; /* owned: engine_ids_free */
+	size_t count;
+};
+void engine_ids_free(struct engine_ids *ids);
+
+/* Ids of a text, with the special tokens (BOS) that the tokenizer adds by itself when `specials`. */
+int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e);
+
+/* lm-evaluation-harness's pair: white space moves from the context's end to the continuation, both are encoded together and cut at
+ * the context's length. *n_context ids come first. */
+int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation, struct engine_ids *out,
+			    size_t *n_context, struct error *e);
+
+void engine_text_decode(const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out);
+
+/* The vocabulary's spelling of one id; empty for an unknown one. Borrowed. */
+struct str engine_text_piece(const struct engine_text *text, int32_t id);
+int32_t engine_text_bos(const struct engine_text *text); /* -1: none */
+int32_t engine_text_eos(const struct engine_text *text);
+const char *engine_text_fingerprint(const struct engine_text *text);
+/* sha256 of the chat template in tokenizer_config.json, "" without one. */
+const char *engine_text_template_hash(const struct engine_text *text);
+
+#endif

@@ -1,0 +1,114 @@
+#include "engine/kv/kv_pool.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+uint64_t kv_bytes_per_token(const struct model_config *config, enum kv_format format)
+{
+	uint64_t values = 2 * (uint64_t)config->n_kv_heads * (uint64_t)config->head_dim;
+	return values * (uint64_t)config->n_layers * kv_format_size(format);
+}
+
+static int layers_alloc(struct kv_pool *pool, struct error *e)
+{
+	const struct kv_geometry *g = &pool->geometry;
+	size_t bytes = (size_t)g->n_pages * (size_t)g->page_size * (size_t)g->n_kv_heads * (size_t)g->head_dim *
+		       kv_format_size(pool->format);
+
+	for (int l = 0; l < pool->n_layers; l++) {
+		struct kv_layer *layer = &pool->layers[l];
+		layer->format = pool->format;
+		layer->k_scale = layer->v_scale = 1.0f;
+		layer->k = pool->backend->ops->alloc(pool->backend, bytes, e);
+		layer->v = pool->backend->ops->alloc(pool->backend, bytes, e);
+		if (!layer->k || !layer->v)
+			return error_prefix(e, "KV cache of %d pages", g->n_pages);
+	}
+	return 0;
+}
+
+static int pages_init(struct kv_pool *pool, struct error *e)
+{
+	int n = pool->geometry.n_pages;
+
+	pool->layers = mem_calloc((size_t)pool->n_layers, sizeof *pool->layers, e);
+	pool->free_pages = mem_calloc((size_t)n, sizeof *pool->free_pages, e);
+	pool->references = mem_calloc((size_t)n, sizeof *pool->references, e);
+	if (!pool->layers || !pool->free_pages || !pool->references)
+		return ERR_MEMORY;
+	for (int page = n - 1; page >= 1; page--)
+		pool->free_pages[pool->n_free++] = page;
+	return layers_alloc(pool, e);
+}
+
+int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config, enum kv_format format,
+		 int page_size, uint64_t budget, const struct kv_guard *guard, const struct fault_hook *faults, struct error *e)
+{
+	*pool = (struct kv_pool){.backend = backend, .guard = guard, .faults = faults, .format = format, .n_layers = config->n_layers};
+	if (page_size < 1 || ATTENTION_BLOCK % page_size != 0)
+		return error_set(e, ERR_USAGE, "page size %d: expected a divisor of %d", page_size, ATTENTION_BLOCK);
+
+	uint64_t page_bytes = kv_bytes_per_token(config, format) * (uint64_t)page_size, n = budget / page_bytes;
+	if (n < 2)
+		return error_set(e, ERR_LIMIT, "KV memory of %llu bytes: expected at least %llu (two pages of %d tokens)",
+				 (unsigned long long)budget, (unsigned long long)(2 * page_bytes), page_size);
+	if (n > INT32_MAX / 2)
+		n = INT32_MAX / 2;
+	pool->geometry = (struct kv_geometry){page_size, (int)n, config->n_kv_heads, config->head_dim};
+	int status = pages_init(pool, e);
+	if (status == 0)
+		status = guard->open(guard->context,
+				     &(struct kv_guard_layout){backend, page_size, (int)n, config->n_layers, false}, e);
+	if (status < 0)
+		kv_pool_free(pool);
+	return status;
+}
+
+void kv_pool_free(struct kv_pool *pool)
+{
+	for (int l = 0; pool->layers && l < pool->n_layers; l++) {
+		pool->backend->ops->free(pool->backend, pool->layers[l].k);
+		pool->backend->ops->free(pool->backend, pool->layers[l].v);
+	}
+	free(pool->layers);
+	free(pool->free_pages);
+	free(pool->references);
+	*pool = (struct kv_pool){0};
+}
+
+void kv_pool_set_scales(struct kv_pool *pool, int layer, float k_scale, float v_scale)
+{
+	pool->layers[layer].k_scale = k_scale;
+	pool->layers[layer].v_scale = v_scale;
+}
+
+int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request)
+{
+	if (pool->n_free == 0)
+		return 0;
+	int32_t page = pool->free_pages[--pool->n_free];
+	pool->references[page] = 1;
+	pool->guard->page_allocated(pool->guard->context, page, request);
+	return (int32_t)fault_at(pool->faults, FAULT_POOL_ALLOC, request, 0, page);
+}
+
+void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request)
+{
+	assert(page > 0 && page < pool->geometry.n_pages);
+	if (pool->references[page] > 0 && --pool->references[page] > 0)
+		return;
+	pool->guard->page_freed(pool->guard->context, page, request);
+	int64_t times = fault_at(pool->faults, FAULT_POOL_FREE, request, page, 1);
+	while (times-- > 0 && pool->n_free < pool->geometry.n_pages)
+		pool->free_pages[pool->n_free++] = page;
+}
+
+int kv_pool_available(const struct kv_pool *pool)
+{
+	return pool->n_free;
+}
+
+int kv_pool_usable(const struct kv_pool *pool)
+{
+	return pool->geometry.n_pages - 1;
+}

@@ -1,0 +1,385 @@
+#include "engine/model/weights.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/quant.h"
+
+enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32 };
+
+static const struct weight_scheme schemes[] = {
+	{"bf16", false, WEIGHT_BF16, 0, false},  {"fp8", true, WEIGHT_E4M3, 0, true},    {"fp8w", true, WEIGHT_E4M3, 0, false},
+	{"int4", true, WEIGHT_INT4, 128, false}, {"int4g32", true, WEIGHT_INT4, 32, false}, {"int4g64", true, WEIGHT_INT4, 64, false},
+};
+
+const struct weight_scheme *weight_scheme_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+		if (strcmp(schemes[i].name, name) == 0)
+			return &schemes[i];
+	return NULL;
+}
+
+const char *weight_scheme_names(void)
+{
+	return "bf16 fp8 fp8w int4 int4g32 int4g64";
+}
+
+/* ---- matrices ---- */
+
+/* Matrices of the checkpoint that become one, row blocks in order. */
+struct fused {
+	const struct tensor *tensors[MAX_FUSED];
+	int count;
+	int rows, columns;
+};
+
+static bool all_bf16(const struct fused *f)
+{
+	for (int i = 0; i < f->count; i++)
+		if (f->tensors[i]->type != TENSOR_BF16)
+			return false;
+	return true;
+}
+
+/* As stored: BF16 when every part is, else widened to f32 (exact for F16 and F32). */
+static int matrix_as_stored(const struct fused *f, struct host_matrix *m, void **data, struct error *e)
+{
+	bool bf16 = all_bf16(f);
+	size_t size = bf16 ? sizeof(uint16_t) : sizeof(float);
+	char *out = mem_calloc((size_t)f->rows * (size_t)f->columns, size, e);
+
+	if (!out)
+		return ERR_MEMORY;
+	*data = out;
+	*m = (struct host_matrix){.format = bf16 ? WEIGHT_BF16 : WEIGHT_F32, .rows = f->rows, .columns = f->columns, .data = out};
+	for (int i = 0; i < f->count; i++) {
+		const struct tensor *t = f->tensors[i];
+		if (bf16)
+			memcpy(out, t->data, t->size);
+		else if (tensor_to_float(t, 0, t->count, (float *)(void *)out) < 0)
+			return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
+		out += t->count * size;
+	}
+	return 0;
+}
+
+struct quantized {
+	uint8_t *codes;         /* [rows, columns] */
+	float *scales;          /* E4M3 [rows] */
+	uint16_t *group_scales; /* INT4 [rows, groups] */
+	float *row;             /* [columns] scratch */
+};
+
+static void quantized_free(struct quantized *q)
+{
+	free(q->codes);
+	free(q->scales);
+	free(q->group_scales);
+	free(q->row);
+}
+
+static int quantize_row(const struct weight_scheme *scheme, const struct tensor *t, int row_in_tensor, int row, int columns,
+			struct quantized *q, struct error *e)
+{
+	uint8_t *codes = q->codes + (size_t)row * (size_t)columns;
+
+	if (tensor_to_float(t, (uint64_t)row_in_tensor * (uint64_t)columns, (uint64_t)columns, q->row) < 0)
+		return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
+	float amax = row_amax(q->row, columns);
+	if (!isfinite(amax))
+		return error_set(e, ERR_INPUT, "tensor %s: row %d holds a value that is not finite; it cannot be quantised to %s",
+				 t->name, row_in_tensor, scheme->name);
+	if (scheme->format == WEIGHT_E4M3) {
+		q->scales[row] = e4m3_scale(amax);
+		e4m3_quantize_row(q->row, columns, q->scales[row], codes);
+	} else {
+		int groups = (columns + scheme->group - 1) / scheme->group;
+		int4_quantize_row(q->row, columns, scheme->group, codes, q->group_scales + (size_t)row * (size_t)groups);
+	}
+	return 0;
+}
+
+static int matrix_quantize(const struct fused *f, const struct weight_scheme *scheme, struct host_matrix *m, struct quantized *q,
+			   struct error *e)
+{
+	size_t rows = (size_t)f->rows, columns = (size_t)f->columns;
+	size_t groups = scheme->format == WEIGHT_INT4 ? (columns + (size_t)scheme->group - 1) / (size_t)scheme->group : 0;
+	int row = 0;
+
+	q->codes = mem_calloc(rows, columns, e);
+	q->row = mem_calloc(columns, sizeof *q->row, e);
+	q->scales = mem_calloc(groups ? 1 : rows, sizeof *q->scales, e);
+	q->group_scales = mem_calloc(groups ? rows * groups : 1, sizeof *q->group_scales, e);
+	if (!q->codes || !q->row || !q->scales || !q->group_scales)
+		return ERR_MEMORY;
+	for (int i = 0; i < f->count; i++)
+		for (int r = 0; r < (int)f->tensors[i]->shape[0]; r++)
+			TRY(quantize_row(scheme, f->tensors[i], r, row++, f->columns, q, e));
+	*m = (struct host_matrix){.format = scheme->format, .rows = f->rows, .columns = f->columns, .group = scheme->group,
+				  .data = q->codes, .scales = q->scales, .group_scales = q->group_scales};
+	return 0;
+}
+
+/* Bytes of the format itself: what a checkpoint of that format would hold. */
+static uint64_t matrix_bytes(const struct host_matrix *m)
+{
+	uint64_t values = (uint64_t)m->rows * (uint64_t)m->columns;
+	switch (m->format) {
+	case WEIGHT_F32:
+		return values * 4;
+	case WEIGHT_BF16:
+		return values * 2;
+	case WEIGHT_E4M3:
+		return values + (uint64_t)m->rows * sizeof(float);
+	case WEIGHT_INT4:
+		return (values + 1) / 2 + (uint64_t)m->rows * (uint64_t)((m->columns + m->group - 1) / m->group) * sizeof(uint16_t);
+	}
+	return 0;
+}
+
+/* heads: -1 for a product that is not row-parallel, else as linear_parts (0: no heads). */
+static int matrix_load(struct model_weights *w, const struct fused *f, const struct weight_scheme *scheme, int heads,
+		       struct weight *out, struct error *e)
+{
+	struct host_matrix m;
+	struct quantized q = {0};
+	void *stored = NULL;
+	int status = scheme->quantized ? matrix_quantize(f, scheme, &m, &q, e) : matrix_as_stored(f, &m, &stored, e);
+
+	if (status == 0) {
+		int unit = m.format == WEIGHT_INT4 ? m.group : ROW_UNIT;
+		status = w->backend->ops->weight_pack(w->backend, &m, heads < 0 ? 1 : linear_parts(m.columns, heads, unit), out, e);
+		out->quantize_input = scheme->quantize_input;
+		w->bytes += matrix_bytes(&m);
+		w->parameters += (uint64_t)m.rows * (uint64_t)m.columns;
+	}
+	quantized_free(&q);
+	free(stored);
+	return status;
+}
+
+/* ---- reading a checkpoint ---- */
+
+struct reader {
+	struct model_weights *weights;
+	struct checkpoint *checkpoint;
+	const struct weight_scheme *scheme;
+	char name[NAME_SIZE];
+	int layer;
+};
+
+/* "model.layers.L.<suffix>" into r->name. */
+static const char *layer_name(struct reader *r, const char *suffix)
+{
+	snprintf(r->name, sizeof r->name, "model.layers.%d.%s", r->layer, suffix);
+	return r->name;
+}
+
+static int add_matrix(struct reader *r, struct fused *f, const char *suffix, int rows, int columns, struct error *e)
+{
+	assert(f->count < MAX_FUSED);
+	TRY(checkpoint_require(r->checkpoint, layer_name(r, suffix), rows, columns, &f->tensors[f->count], e));
+	f->count++;
+	f->rows += rows;
+	f->columns = columns;
+	return 0;
+}
+
+/* Appends one vector's values to out, which has room. */
+static int read_vector(struct reader *r, const char *name, int n, float *out, struct error *e)
+{
+	const struct tensor *t;
+	TRY(checkpoint_require(r->checkpoint, name, n, 0, &t, e));
+	if (tensor_to_float(t, 0, t->count, out) < 0)
+		return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", name, tensor_type_name(t->type));
+	r->weights->bytes += t->size;
+	r->weights->parameters += t->count;
+	return 0;
+}
+
+static int upload_vector(struct reader *r, const float *values, int n, float **out, struct error *e)
+{
+	struct backend *b = r->weights->backend;
+	*out = b->ops->alloc(b, (size_t)n * sizeof(float), e);
+	if (!*out)
+		return ERR_MEMORY;
+	b->ops->upload(b, *out, values, (size_t)n * sizeof(float));
+	return 0;
+}
+
+/* One vector, or several (a fused bias) in order. */
+static int load_vectors(struct reader *r, const char *const *suffixes, const int *sizes, int count, float **out, struct error *e)
+{
+	int total = 0, at = 0, status = 0;
+	for (int i = 0; i < count; i++)
+		total += sizes[i];
+	float *values = mem_calloc((size_t)total, sizeof *values, e);
+	if (!values)
+		return ERR_MEMORY;
+	for (int i = 0; i < count && status == 0; at += sizes[i++])
+		status = read_vector(r, layer_name(r, suffixes[i]), sizes[i], values + at, e);
+	if (status == 0)
+		status = upload_vector(r, values, total, out, e);
+	free(values);
+	return status;
+}
+
+static int load_vector(struct reader *r, const char *suffix, int n, float **out, struct error *e)
+{
+	return load_vectors(r, &suffix, &n, 1, out, e);
+}
+
+/* A scalar under one of the names that exporters use; 1 where there is none. */
+static int load_kv_scale(struct reader *r, const char *const names[2], float *out, struct error *e)
+{
+	*out = 1.0f;
+	for (int i = 0; i < 2; i++) {
+		const struct tensor *t = checkpoint_find(r->checkpoint, layer_name(r, names[i]));
+		if (!t)
+			continue;
+		if (t->count != 1 || tensor_to_float(t, 0, 1, out) < 0 || !isfinite(*out) || *out <= 0.0f)
+			return error_set(e, ERR_INPUT, "tensor %s: expected one positive number as KV scale", r->name);
+		r->weights->has_kv_scales = true;
+		return 0;
+	}
+	return 0;
+}
+
+static int load_attention(struct reader *r, const struct model_config *c, struct layer_weights *l, struct error *e)
+{
+	static const char *const k_scales[] = {"self_attn.k_scale", "self_attn.k_proj.k_scale"};
+	static const char *const v_scales[] = {"self_attn.v_scale", "self_attn.v_proj.v_scale"};
+	static const char *const biases[] = {"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"};
+	int q_rows = c->n_heads * c->head_dim, kv_rows = c->n_kv_heads * c->head_dim, sizes[] = {q_rows, kv_rows, kv_rows};
+	struct fused qkv = {0}, o = {0};
+
+	TRY(load_vector(r, "input_layernorm.weight", c->hidden_size, &l->attention_norm, e));
+	TRY(add_matrix(r, &qkv, "self_attn.q_proj.weight", q_rows, c->hidden_size, e));
+	TRY(add_matrix(r, &qkv, "self_attn.k_proj.weight", kv_rows, c->hidden_size, e));
+	TRY(add_matrix(r, &qkv, "self_attn.v_proj.weight", kv_rows, c->hidden_size, e));
+	TRY(matrix_load(r->weights, &qkv, r->scheme, -1, &l->qkv, e));
+	if (c->qkv_bias)
+		TRY(load_vectors(r, biases, sizes, 3, &l->qkv_bias, e));
+	if (c->qk_norm) {
+		TRY(load_vector(r, "self_attn.q_norm.weight", c->head_dim, &l->q_norm, e));
+		TRY(load_vector(r, "self_attn.k_norm.weight", c->head_dim, &l->k_norm, e));
+	}
+	TRY(add_matrix(r, &o, "self_attn.o_proj.weight", c->hidden_size, q_rows, e));
+	TRY(matrix_load(r->weights, &o, r->scheme, c->n_kv_heads, &l->o, e));
+	if (c->o_bias)
+		TRY(load_vector(r, "self_attn.o_proj.bias", c->hidden_size, &l->o_bias, e));
+	TRY(load_kv_scale(r, k_scales, &l->k_scale, e));
+	return load_kv_scale(r, v_scales, &l->v_scale, e);
+}
+
+static int load_ffn(struct reader *r, const struct model_config *c, struct layer_weights *l, struct error *e)
+{
+	static const char *const biases[] = {"mlp.gate_proj.bias", "mlp.up_proj.bias"};
+	int sizes[] = {c->inner_size, c->inner_size};
+	struct fused gate_up = {0}, down = {0};
+
+	TRY(load_vector(r, "post_attention_layernorm.weight", c->hidden_size, &l->ffn_norm, e));
+	TRY(add_matrix(r, &gate_up, "mlp.gate_proj.weight", c->inner_size, c->hidden_size, e));
+	TRY(add_matrix(r, &gate_up, "mlp.up_proj.weight", c->inner_size, c->hidden_size, e));
+	TRY(matrix_load(r->weights, &gate_up, r->scheme, -1, &l->gate_up, e));
+	TRY(add_matrix(r, &down, "mlp.down_proj.weight", c->hidden_size, c->inner_size, e));
+	TRY(matrix_load(r->weights, &down, r->scheme, 0, &l->down, e));
+	if (c->mlp_bias) {
+		TRY(load_vectors(r, biases, sizes, 2, &l->gate_up_bias, e));
+		TRY(load_vector(r, "mlp.down_proj.bias", c->hidden_size, &l->down_bias, e));
+	}
+	return 0;
+}
+
+/* The embedding as the backend's embed op reads it, and the head (the same matrix where tied). */
+static int load_embedding(struct reader *r, const struct model_config *c, struct error *e)
+{
+	static const struct weight_scheme as_stored = {"bf16", false, WEIGHT_BF16, 0, false};
+	struct model_weights *w = r->weights;
+	struct backend *b = w->backend;
+	const char *head_name = c->tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+	struct fused embedding = {.count = 1, .rows = c->vocab_size, .columns = c->hidden_size}, head = embedding;
+	struct host_matrix m;
+	void *data = NULL;
+
+	TRY(checkpoint_require(r->checkpoint, "model.embed_tokens.weight", c->vocab_size, c->hidden_size, &embedding.tensors[0], e));
+	TRY(checkpoint_require(r->checkpoint, head_name, c->vocab_size, c->hidden_size, &head.tensors[0], e));
+	TRY(matrix_load(w, &head, &as_stored, -1, &w->head, e));
+	int status = matrix_as_stored(&embedding, &m, &data, e);
+	if (status == 0) {
+		size_t bytes = (size_t)matrix_bytes(&m);
+		w->embedding_format = m.format;
+		w->embedding = b->ops->alloc(b, bytes, e);
+		if (w->embedding)
+			b->ops->upload(b, w->embedding, data, bytes);
+		else
+			status = ERR_MEMORY;
+		if (!c->tied_embeddings) {
+			w->bytes += bytes;
+			w->parameters += (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
+		}
+	}
+	free(data);
+	return status;
+}
+
+static int load_all(struct reader *r, const struct model_config *c, void (*progress)(int, int), struct error *e)
+{
+	struct model_weights *w = r->weights;
+	float *norm = mem_calloc((size_t)c->hidden_size, sizeof *norm, e);
+	int status = norm ? read_vector(r, "model.norm.weight", c->hidden_size, norm, e) : ERR_MEMORY;
+
+	if (status == 0)
+		status = upload_vector(r, norm, c->hidden_size, &w->final_norm, e);
+	free(norm);
+	TRY(status);
+	TRY(load_embedding(r, c, e));
+	for (r->layer = 0; r->layer < c->n_layers; r->layer++) {
+		TRY(load_attention(r, c, &w->layers[r->layer], e));
+		TRY(load_ffn(r, c, &w->layers[r->layer], e));
+		if (progress)
+			progress(r->layer + 1, c->n_layers);
+	}
+	return 0;
+}
+
+int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, const struct weight_scheme *scheme,
+		       struct backend *backend, void (*progress)(int layer, int n_layers), struct error *e)
+{
+	const struct model_config *c = checkpoint_config(checkpoint);
+	struct reader r = {.weights = w, .checkpoint = checkpoint, .scheme = scheme};
+
+	*w = (struct model_weights){.backend = backend, .n_layers = c->n_layers};
+	w->layers = mem_calloc((size_t)c->n_layers, sizeof *w->layers, e);
+	int status = w->layers ? load_all(&r, c, progress, e) : ERR_MEMORY;
+	if (status < 0)
+		model_weights_free(w);
+	return status;
+}
+
+static void layer_free(struct backend *b, struct layer_weights *l)
+{
+	float *vectors[] = {l->attention_norm, l->ffn_norm, l->q_norm, l->k_norm, l->qkv_bias, l->o_bias, l->gate_up_bias, l->down_bias};
+	struct weight *matrices[] = {&l->qkv, &l->o, &l->gate_up, &l->down};
+
+	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+		b->ops->free(b, vectors[i]);
+	for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+		b->ops->weight_free(b, matrices[i]);
+}
+
+void model_weights_free(struct model_weights *w)
+{
+	struct backend *b = w->backend;
+	if (!b)
+		return;
+	for (int l = 0; w->layers && l < w->n_layers; l++)
+		layer_free(b, &w->layers[l]);
+	free(w->layers);
+	b->ops->free(b, w->embedding);
+	b->ops->free(b, w->final_norm);
+	b->ops->weight_free(b, &w->head);
+	*w = (struct model_weights){0};
+}

@@ -1,0 +1,138 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/json_strict.h"
+#include "engine/text/encode_pair.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text_face.h"
+
+struct engine_text {
+	struct tokenizer *tokenizer;
+	char template_hash[SHA256_HEX_SIZE]; /* "" without a template */
+};
+
+/* The template is text under chat_template in tokenizer_config.json, or a file of its own in newer folders. */
+static int template_hash_read(const char *model, char out[SHA256_HEX_SIZE], struct error *e)
+{
+	static const char *const names[] = {"chat_template.jinja", "tokenizer_config.json"};
+	int status = 0;
+
+	out[0] = '\0';
+	for (int i = 0; i < 2 && out[0] == '\0' && status == 0; i++) {
+		struct json_document *document = NULL;
+		struct buf text = {0};
+		char *path = path_join(model, names[i], e);
+		if (!path)
+			return ERR_MEMORY;
+		if (file_exists(path))
+			status = file_read(path, &text, e);
+		if (status == 0 && i == 0 && text.length > 0)
+			sha256_hex(text.data, text.length, out);
+		if (status == 0 && i == 1 && text.length > 0)
+			status = json_parse(buf_str(&text), path, JSON_LAST_KEY_WINS, &document, e);
+		if (document) {
+			const struct json *chat = json_get(json_root(document), "chat_template");
+			if (json_is(chat, JSON_STRING))
+				sha256_hex(chat->text.data, chat->text.length, out);
+		}
+		json_free(document);
+		buf_free(&text);
+		free(path);
+	}
+	return status;
+}
+
+int engine_text_open(const char *model, struct engine_text **out, struct error *e)
+{
+	struct engine_text *t = mem_calloc(1, sizeof *t, e);
+	*out = NULL;
+	if (!t)
+		return ERR_MEMORY;
+	int status = tokenizer_open_folder(model, &t->tokenizer, e);
+	if (status == 0)
+		status = template_hash_read(model, t->template_hash, e);
+	if (status < 0) {
+		engine_text_close(t);
+		return status;
+	}
+	*out = t;
+	return 0;
+}
+
+void engine_text_close(struct engine_text *text)
+{
+	if (!text)
+		return;
+	tokenizer_free(text->tokenizer);
+	free(text);
+}
+
+const struct tokenizer *engine_text_tokenizer(const struct engine_text *text)
+{
+	return text ? text->tokenizer : NULL;
+}
+
+void engine_ids_free(struct engine_ids *ids)
+{
+	free(ids->data);
+	*ids = (struct engine_ids){0};
+}
+
+/* The tokenizer's growing list becomes the caller's, also after a failure (then it is freed). */
+static int ids_hand_over(int status, struct token_ids *ids, struct engine_ids *out)
+{
+	*out = (struct engine_ids){0};
+	if (status < 0)
+		token_ids_free(ids);
+	else
+		*out = (struct engine_ids){ids->data, ids->count};
+	return status;
+}
+
+int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e)
+{
+	struct token_ids ids = {0};
+	int status = tokenizer_encode(text->tokenizer, input, specials ? TOKENIZER_SPECIALS : TOKENIZER_PLAIN, &ids, e);
+	return ids_hand_over(status, &ids, out);
+}
+
+int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation, struct engine_ids *out,
+			    size_t *n_context, struct error *e)
+{
+	struct token_ids ids = {0};
+	int status = encode_pair(text->tokenizer, context, continuation, TOKENIZER_SPECIALS, &ids, n_context, e);
+	return ids_hand_over(status, &ids, out);
+}
+
+void engine_text_decode(const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out)
+{
+	tokenizer_decode(text->tokenizer, ids, count, skip_special, out);
+}
+
+struct str engine_text_piece(const struct engine_text *text, int32_t id)
+{
+	return tokenizer_piece(text->tokenizer, id);
+}
+
+int32_t engine_text_bos(const struct engine_text *text)
+{
+	return tokenizer_bos(text->tokenizer);
+}
+
+int32_t engine_text_eos(const struct engine_text *text)
+{
+	return tokenizer_eos(text->tokenizer);
+}
+
+const char *engine_text_fingerprint(const struct engine_text *text)
+{
+	return tokenizer_fingerprint(text->tokenizer);
+}
+
+const char *engine_text_template_hash(const struct engine_text *text)
+{
+	return text->template_hash;
+}

@@ -1,0 +1,98 @@
+/* `assay prompts`: the prompts of suites, as hashes or whole, without a model. */
+#include <stdlib.h>
+
+#include "engine/base/file.h"
+#include "evals/cli.h"
+#include "evals/suite.h"
+
+enum { HASH_PREFIX = 16, HARNESS_SEED = 1234 };
+
+static void write_hashes(const struct suite_item *item, struct buf *out)
+{
+	buf_printf(out, "%s\t%d\t%.*s\t%.*s\t%.*s\n", item->task, item->doc_id, HASH_PREFIX, item->doc_hash,
+		HASH_PREFIX, item->prompt_hash, HASH_PREFIX, item->target_hash);
+}
+
+static void write_texts(const char *key, const struct str *texts, int n, struct buf *out)
+{
+	buf_printf(out, ", \"%s\": [", key);
+	for (int i = 0; i < n; i++) {
+		buf_append_text(out, i ? ", " : "");
+		json_write_string(texts[i], false, out);
+	}
+	buf_append_char(out, ']');
+}
+
+static void write_sample(const struct suite_item *item, struct buf *out)
+{
+	buf_printf(out, "{\"task\": \"%s\", \"doc_id\": %d, \"prompt\": ", item->task, item->doc_id);
+	json_write_string(item->context, false, out);
+	if (item->kind == REQUEST_LOGLIKELIHOOD)
+		write_texts("choices", item->choices, item->n_choices, out);
+	else
+		write_texts("until", item->until, item->n_until, out);
+	buf_append_text(out, ", \"target\": ");
+	json_write_string(item->target, false, out);
+	buf_append_text(out, "}\n");
+}
+
+static int write_suite(
+	const char *name, const struct suite_options *options, bool hashes, struct buf *out, struct error *e)
+{
+	struct suite *suite;
+	TRY(suite_open(name, options, &suite, e));
+	for (int i = 0; i < suite_count(suite); i++) {
+		if (hashes)
+			write_hashes(suite_item(suite, i), out);
+		else
+			write_sample(suite_item(suite, i), out);
+	}
+	suite_close(suite);
+	return buf_check(out, e);
+}
+
+/* All or nothing: a suite that fails leaves standard output empty. */
+static int write_suites(const struct options *o, const char *data_folder, struct error *e)
+{
+	const struct suite_options options = {
+		.data_folder = data_folder,
+		.fewshot = o->fewshot,
+		.limit = o->limit,
+		.seed = o->has_seed ? o->seed : HARNESS_SEED,
+	};
+	struct buf out = {0};
+	int status = 0;
+	if (o->hashes)
+		buf_append_text(&out, "task\tdoc_id\tdoc_hash16\tprompt_hash16\ttarget_hash16\n");
+	for (int i = 0; i < o->n_suites; i++)
+		TRY_CLEANUP(status, write_suite(o->suites[i], &options, o->hashes, &out, e));
+	fwrite(buf_text(&out), 1, out.length, stdout);
+cleanup:
+	buf_free(&out);
+	return status;
+}
+
+/* The bundled data sets, in a path that the caller frees. */
+static char *bundled_data(struct error *e)
+{
+	char *folder = pocket_folder(e);
+	char *path = folder ? path_join(folder, "data", e) : NULL;
+	free(folder);
+	return path;
+}
+
+int cmd_prompts(const struct options *o, struct error *e)
+{
+	if (o->n_suites == 0)
+		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected --suite with one or more suites"));
+	if (o->hashes == o->samples)
+		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected either --hashes or --samples"));
+	if (o->n_arguments > 0)
+		return error_exit_code(error_set(e, ERR_USAGE, "prompts: unexpected argument \"%s\"", o->arguments[0]));
+	char *bundled = o->data ? NULL : bundled_data(e);
+	if (!o->data && !bundled)
+		return error_exit_code(e->code);
+	int status = write_suites(o, o->data ? o->data : bundled, e);
+	free(bundled);
+	return error_exit_code(status);
+}

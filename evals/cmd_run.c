@@ -1,0 +1,215 @@
+#include "engine/base/file.h"
+
+#include "evals/cli.h"
+#include "evals/console.h"
+#include "evals/run_plan.h"
+#include "evals/run_report.h"
+#include "evals/run_suite.h"
+#include "reports/store.h"
+
+struct run {
+	struct run_plan plan;
+	struct console console;
+	struct store *store;
+	int64_t run_id;
+	int errors; /* items without an answer */
+	struct error first_error;
+};
+
+/* The command line as it was typed, near enough to be typed again. */
+static void append_command(struct buf *out)
+{
+	struct buf raw = {0};
+	struct error ignored;
+	if (file_read("/proc/self/cmdline", &raw, &ignored) < 0 || raw.length == 0)
+		buf_append_text(&raw, "assay run");
+	for (size_t i = 0; i < raw.length; i++)
+		buf_append_char(out, raw.data[i] ? raw.data[i] : i + 1 < raw.length ? ' ' : '\0');
+	while (out->length > 0 && out->data[out->length - 1] == '\0')
+		out->length--;
+	buf_free(&raw);
+}
+
+/* Goes on with an interrupted run of this configuration, or starts one. */
+static int run_begin(struct run *r, struct engine *engine, struct error *e)
+{
+	const struct engine_facts *facts = engine_facts(engine);
+	struct buf provenance = {0}, command = {0};
+	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE];
+	bool resumed = false;
+
+	TRY(engine_fingerprint(engine, fingerprint, e));
+	TRY(run_plan_hash(&r->plan, fingerprint, facts->numerics, config_hash, e));
+	run_plan_provenance(&r->plan, facts, &provenance);
+	append_command(&command);
+	struct store_run row = {.kind = "run",
+				.config_hash = config_hash,
+				.version = ASSAY_VERSION,
+				.command = buf_text(&command),
+				.model = r->plan.model,
+				.model_fingerprint = fingerprint,
+				.tokenizer_hash = engine_text_fingerprint(r->plan.text),
+				.template_hash = engine_text_template_hash(r->plan.text),
+				.numerics_id = facts->numerics,
+				.for_gating = r->plan.options->limit <= 0,
+				.provenance = buf_str(&provenance)};
+	int status = buf_check(&provenance, e);
+	if (status == 0)
+		status = buf_check(&command, e);
+	if (status == 0)
+		status = store_run_begin(r->store, &row, &r->run_id, &resumed, e);
+	if (status == 0)
+		console_note(&r->console, "run %lld %s in %s", (long long)r->run_id, resumed ? "goes on" : "starts", r->plan.db);
+	buf_free(&provenance);
+	buf_free(&command);
+	return status;
+}
+
+static int variant_put(struct run *r, struct engine *engine, const char *name, int64_t *variant_id, struct error *e)
+{
+	const struct engine_facts *f = engine_facts(engine);
+	struct engine_stats stats;
+	struct buf facts = {0};
+
+	engine_stats(engine, &stats);
+	buf_printf(&facts, "{\"parameters\": %llu, \"kv_pages\": %d, \"page_size\": %d, \"kv_scale_source\": \"%s\", \"kv_scale_min\": ",
+		   (unsigned long long)f->parameters, f->n_pages, f->page_size, f->kv_scale_source);
+	json_write_float(f->kv_scale_min, &facts);
+	buf_append_text(&facts, ", \"kv_scale_max\": ");
+	json_write_float(f->kv_scale_max, &facts);
+	buf_printf(&facts, ", \"kv_saturated\": %llu, \"prompt_tokens_computed\": %llu, \"steps\": %llu, \"pages_used_peak\": %d}",
+		   (unsigned long long)stats.kv_saturated, (unsigned long long)stats.prompt_tokens, (unsigned long long)stats.steps,
+		   stats.pages_used_peak);
+	struct store_variant row = {.name = name,
+				    .weights_bytes = (int64_t)f->weights_bytes,
+				    .kv_bytes_per_token = (int64_t)f->kv_bytes_per_token,
+				    .kv_tokens = (int64_t)f->kv_tokens,
+				    .facts = buf_str(&facts)};
+	int status = buf_check(&facts, e);
+	if (status == 0)
+		status = store_variant_add(r->store, &row, variant_id, e);
+	buf_free(&facts);
+	return status;
+}
+
+static void outcome_note(struct run *r, const char *label, const struct suite_outcome *o)
+{
+	if (o->answered_before > 0)
+		console_note(&r->console, "%s: %d answers were stored before", label, o->answered_before);
+	if (o->contexts_cut > 0)
+		console_note(&r->console, "%s: %d contexts were longer than the model's and lost their beginning", label, o->contexts_cut);
+	if (o->errors > 0)
+		console_note(&r->console, "%s: %d items have no answer; the first: %s", label, o->errors, o->first_error.message);
+	if (o->errors > 0 && r->errors == 0)
+		r->first_error = o->first_error;
+	r->errors += o->errors;
+}
+
+static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
+{
+	int64_t variant_id;
+
+	TRY(variant_put(r, target_engine(target), name, &variant_id, e));
+	for (int s = 0; s < r->plan.n_suites; s++) {
+		struct suite_outcome outcome;
+		char label[128];
+		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
+		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], target, &r->console, label, &outcome, e);
+		outcome_note(r, label, &outcome);
+		TRY(status);
+	}
+	/* again, with what the engine counted meanwhile */
+	return variant_put(r, target_engine(target), name, &variant_id, e);
+}
+
+static int variants_run(struct run *r, struct error *e)
+{
+	for (int i = 0; i < r->plan.n_variants; i++) {
+		const struct engine_config *config = &r->plan.engines[i];
+		struct engine *engine;
+		struct target *target;
+
+		TRY(engine_open(config, &engine, e));
+		console_detail(&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
+		int status = i == 0 ? run_begin(r, engine, e) : 0;
+		if (status < 0) {
+			engine_close(engine);
+			return status;
+		}
+		TRY(target_new(engine, r->plan.text, &target, e));
+		status = variant_run(r, target, config->variant.name, e);
+		target_delete(target);
+		TRY(status);
+	}
+	return 0;
+}
+
+static int report_print(struct run *r, struct error *e)
+{
+	struct buf text = {0};
+	int status;
+
+	if (r->plan.options->json) {
+		buf_append_char(&text, '{');
+		status = run_report_json(r->store, r->run_id, &text, e);
+		buf_append_text(&text, "}\n");
+	} else {
+		status = run_report_tables(r->store, r->run_id, r->console.color_output, &text, e);
+		if (status == 0 && !r->plan.options->quiet)
+			buf_printf(&text, "\nEvery answer is in %s (run %lld). Next:\n  assay show %lld --samples %s\n", r->plan.db,
+				   (long long)r->run_id, (long long)r->run_id, suite_name(r->plan.suites[0]));
+	}
+	if (status == 0)
+		status = buf_check(&text, e);
+	if (status == 0)
+		fwrite(buf_text(&text), 1, text.length, stdout);
+	buf_free(&text);
+	return status;
+}
+
+static int dry_run(const struct run_plan *p, struct error *e)
+{
+	struct buf text = {0};
+	run_plan_print(p, &text);
+	int status = buf_check(&text, e);
+	fwrite(buf_text(&text), 1, text.length, stdout);
+	buf_free(&text);
+	return status;
+}
+
+static int run_all(struct run *r, struct error *e)
+{
+	TRY(run_plan_make(&r->plan, r->plan.options, e));
+	if (r->plan.options->dry_run)
+		return dry_run(&r->plan, e);
+	TRY(store_open(r->plan.db, &r->store, e));
+	int status = variants_run(r, e);
+	if (r->run_id > 0) {
+		struct error finish = {0};
+		enum run_status end = status == 0 ? RUN_COMPLETE : status == ERR_INTERRUPTED ? RUN_INTERRUPTED : RUN_FAILED;
+		int finished = store_run_finish(r->store, end, &finish);
+		if (status == 0 && finished < 0) {
+			*e = finish;
+			return finished;
+		}
+	}
+	TRY(status);
+	TRY(report_print(r, e));
+	if (r->errors == run_plan_items(&r->plan) * r->plan.n_variants)
+		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
+	if (r->errors > 0)
+		return error_set(e, ERR_LIMIT, "%d items have no answer; the first: %s", r->errors, r->first_error.message);
+	return 0;
+}
+
+int cmd_run(const struct options *o, struct error *e)
+{
+	struct run r = {.plan = {.options = o}};
+
+	console_init(&r.console, o, stdout, stderr);
+	interrupt_handlers_install();
+	int status = run_all(&r, e);
+	store_close(r.store);
+	run_plan_free(&r.plan);
+	return error_exit_code(status);
+}

@@ -1,0 +1,88 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "evals/cli.h"
+#include "evals/console.h"
+
+static const struct {
+	const char *name;
+	command_function *function;
+} commands[] = {
+	{"run", cmd_run},
+	{"list", cmd_list},
+	{"show", cmd_show},
+	{"tokenize", cmd_tokenize},
+	{"generate", cmd_generate},
+	{"logprobs", cmd_logprobs},
+	{"prompts", cmd_prompts},
+	{"rescore", cmd_rescore},
+};
+
+/* A standard stream that was closed would give its number to the next file that is opened, and then be written into it. Opened the
+ * wrong way round, each still fails when it is used. */
+static void open_standard_files(void)
+{
+	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			(void)!open("/dev/null", modes[fd]);
+}
+
+static int run_command(const struct options *o, struct error *e)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (strcmp(commands[i].name, o->command) == 0)
+			return commands[i].function(o, e);
+	return error_exit_code(error_set(e, ERR_USAGE, "'%s' is not built", o->command));
+}
+
+static void print_help(const char *command)
+{
+	struct buf text = {0};
+	options_help(command, &text);
+	fputs(buf_text(&text), stdout);
+	buf_free(&text);
+}
+
+/* Output that nobody reads to its end (`| head`) is no failure; a full disk is one. */
+static int finish_output(int exit_code, struct error *e)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return exit_code;
+	int number = errno;
+	struct pollfd output = {STDOUT_FILENO, 0, 0};
+	if (number == EPIPE || (poll(&output, 1, 0) == 1 && (output.revents & POLLERR)))
+		return exit_code;
+	if (exit_code)
+		return exit_code; /* the first failure is the one to tell */
+	return error_exit_code(error_set(e, ERR_IO, "cannot write to standard output: %s", number ? strerror(number) : "failed"));
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct console c;
+	struct error e = {0};
+	open_standard_files();
+	signal(SIGPIPE, SIG_IGN); /* a write into a closed pipe fails instead: a run is not killed by its reader */
+	int exit_code = error_exit_code(options_parse(argc, argv, &o, &e));
+	console_init(&c, &o, stdout, stderr);
+	if (exit_code == 0 && o.note[0])
+		console_note(&c, "%s", o.note);
+	if (exit_code == 0 && o.version)
+		printf("assay %s\n", ASSAY_VERSION);
+	else if (exit_code == 0 && o.help)
+		print_help(o.command);
+	else if (exit_code == 0)
+		exit_code = run_command(&o, &e);
+	exit_code = finish_output(exit_code, &e);
+	if (e.code)
+		console_error(&c, e.message);
+	options_free(&o);
+	return exit_code;
+}

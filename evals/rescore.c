@@ -1,0 +1,438 @@
+/* Scores harness sample lines again, from the responses they hold: a check of our filters and metrics against another
+ * program's, and of another program's results against ours. */
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "datasets/records.h"
+#include "engine/base/file.h"
+#include "evals/scoring.h"
+#include "evals/suite.h"
+#include "evals/suite_type.h"
+
+enum { MAX_TASKS = 64 };
+
+struct score {
+	int64_t doc_id;
+	size_t line;
+	double value;
+};
+
+struct score_list {
+	struct score *items;
+	size_t count, capacity;
+};
+
+struct task {
+	const struct suite_type *type;
+	struct scorer scorer;
+	struct records data; /* loaded when the first line without a document comes; count 0 before */
+	struct score_list scores[SUITE_MAX_METRICS]; /* by metric */
+};
+
+struct rescore {
+	struct task *tasks[MAX_TASKS]; /* owned; in the order of the command line */
+	int n_tasks;
+	struct task *shown[MAX_TASKS]; /* those that have lines, in the order of the file */
+	int n_shown;
+	const char *data_folder;
+	const char *samples_name;
+	const struct suite_type *file_type; /* what lines that name no task are; NULL: unknown */
+	struct rescore_report *report;
+};
+
+/* ---- Which tasks ---- */
+
+static int add_task(struct rescore *r, const struct suite_type *type, struct error *e)
+{
+	for (int i = 0; i < r->n_tasks; i++)
+		if (r->tasks[i]->type == type)
+			return 0;
+	if (r->n_tasks == MAX_TASKS)
+		return error_set(e, ERR_USAGE, "--suite: at most %d suites at once", MAX_TASKS);
+	struct task *t = mem_calloc(1, sizeof(*t), e);
+	if (!t)
+		return ERR_MEMORY;
+	r->tasks[r->n_tasks++] = t;
+	return scorer_init(&t->scorer, t->type = type, e);
+}
+
+static int add_name(struct rescore *r, const char *name, struct error *e)
+{
+	if (strcmp(name, "arc") == 0) {
+		TRY(add_task(r, &suite_type_arc_easy, e));
+		return add_task(r, &suite_type_arc_challenge, e);
+	}
+	const struct suite_type *type = suite_type_find(name);
+	return type ? add_task(r, type, e) : suite_unknown(name, "arc, filters", e);
+}
+
+/* The harness's own sample lines name no task, their file does: samples_<task>_<time>.jsonl. */
+static const struct suite_type *type_of_file(const struct rescore *r, const char *file_name)
+{
+	if (r->n_tasks == 1)
+		return r->tasks[0]->type;
+	const char *slash = strrchr(file_name, '/');
+	struct str base = str_of(slash ? slash + 1 : file_name);
+	for (int i = 0; i < r->n_tasks; i++) {
+		char prefix[128];
+		snprintf(prefix, sizeof(prefix), "samples_%s_", r->tasks[i]->type->name);
+		if (str_starts_with(base, str_of(prefix)))
+			return r->tasks[i]->type;
+	}
+	return NULL;
+}
+
+static void rescore_free(struct rescore *r)
+{
+	for (int i = 0; i < r->n_tasks; i++) {
+		struct task *t = r->tasks[i];
+		scorer_free(&t->scorer);
+		records_free(&t->data);
+		for (int m = 0; m < SUITE_MAX_METRICS; m++)
+			free(t->scores[m].items);
+		free(t);
+	}
+}
+
+/* *out is NULL for a line of a task that was not asked for. */
+static int find_task(struct rescore *r, const struct json *line, struct task **out, struct error *e)
+{
+	struct str name = {0};
+	*out = NULL;
+	if (json_get(line, "task"))
+		TRY(column_string(line, "task", &name, e));
+	else if (r->file_type)
+		name = str_of(r->file_type->name);
+	else
+		return error_set(e, ERR_INPUT,
+			"the line names no \"task\": expected --suite with the one suite that the file holds");
+	for (int i = 0; i < r->n_tasks; i++)
+		if (str_is(name, r->tasks[i]->type->name))
+			*out = r->tasks[i];
+	return 0;
+}
+
+static void show_task(struct rescore *r, struct task *t)
+{
+	for (int i = 0; i < r->n_shown; i++)
+		if (r->shown[i] == t)
+			return;
+	r->shown[r->n_shown++] = t;
+}
+
+/* ---- One line ---- */
+
+static int find_record(struct rescore *r, struct task *t, const struct json *line, int64_t doc_id,
+	const struct json **doc, struct error *e)
+{
+	if (!r->data_folder)
+		return error_set(
+			e, ERR_INPUT, "the line holds no \"doc\": expected --data with the data sets it was made from");
+	if (t->data.count == 0) {
+		char *path = path_join(r->data_folder, t->type->test_file, e);
+		if (!path)
+			return ERR_MEMORY;
+		int status = records_load(&t->data, path, e);
+		free(path);
+		TRY(status);
+	}
+	if (doc_id >= (int64_t)t->data.count)
+		return error_set(e, ERR_INPUT, "doc_id %" PRId64 ", but %s holds %zu records", doc_id, t->data.path,
+			t->data.count);
+	const struct record *record = &t->data.items[doc_id];
+	const struct json *hash = json_get(line, "doc_hash");
+	if (json_is(hash, JSON_STRING) && !str_is(hash->text, record->hash))
+		return error_set(e, ERR_INPUT,
+			"doc_hash %.*s is not that of %s:%zu (%s): expected --data with the data sets it was made from",
+			STR_ARG(hash->text), t->data.path, record->line, record->hash);
+	*doc = record->doc;
+	return 0;
+}
+
+static int find_doc(struct rescore *r, struct task *t, const struct json *line, int64_t doc_id, const struct json **doc,
+	struct error *e)
+{
+	if (!json_get(line, "doc"))
+		return find_record(r, t, line, doc_id, doc, e);
+	return column_node(line, "doc", JSON_OBJECT, doc, e);
+}
+
+/* A log-probability as a number, or as the text that the harness writes ("-74.60325", "-inf"). */
+static bool read_logprob(const struct json *value, double *out)
+{
+	if (json_is(value, JSON_NUMBER)) {
+		*out = json_double(value);
+		return true;
+	}
+	if (!json_is(value, JSON_STRING))
+		return false;
+	if (str_is(value->text, "-inf") || str_is(value->text, "inf") || str_is(value->text, "nan")) {
+		*out = str_is(value->text, "nan") ? NAN : str_is(value->text, "inf") ? INFINITY : -INFINITY;
+		return true;
+	}
+	struct json_document *document;
+	if (json_parse(value->text, NULL, JSON_LAST_KEY_WINS, &document, NULL) < 0)
+		return false;
+	bool is_number = json_is(json_root(document), JSON_NUMBER);
+	if (is_number)
+		*out = json_double(json_root(document));
+	json_free(document);
+	return is_number;
+}
+
+/* resps of a multiple-choice line: per choice, per repeat, [log-probability, is greedy]; the first repeat counts. */
+static int read_logprobs(const struct json *resps, int n_choices, double *logprobs, struct error *e)
+{
+	if (resps->count != (size_t)n_choices)
+		return error_set(e, ERR_INPUT, "\"resps\" holds %zu responses, expected one for each of %d choices",
+			resps->count, n_choices);
+	int i = 0;
+	JSON_EACH (response, resps) {
+		if (!read_logprob(json_at(json_at(response, 0), 0), &logprobs[i]))
+			return error_set(
+				e, ERR_INPUT, "\"resps\": response %d is not [[log-probability, is_greedy]]", i);
+		i++;
+	}
+	return 0;
+}
+
+static int read_text(const struct json *resps, struct str *text, struct error *e)
+{
+	const struct json *first = json_at(json_at(resps, 0), 0);
+	if (!json_is(first, JSON_STRING))
+		return error_set(e, ERR_INPUT, "\"resps\" is not [[text]]");
+	*text = first->text;
+	return 0;
+}
+
+/* What the line records of metric i is what was computed, as far as it records it. */
+static bool agrees(
+	const struct json *line, const struct item_score *score, int i, const double *logprobs, int n_choices)
+{
+	const char *metric = score->metric[i];
+	const struct json *value = json_get_str(line, (struct str){metric, (size_t)(strchr(metric, ',') - metric)});
+	if (value && !(json_is(value, JSON_NUMBER) && json_double(value) == score->value[i]))
+		return false;
+	const struct json *filtered = json_get(line, "filtered_resps");
+	if (!filtered)
+		return true;
+	if (score->n_filters > 0)
+		return json_is(json_at(filtered, 0), JSON_STRING) &&
+			str_equal(json_at(filtered, 0)->text, buf_str(&score->filtered[i]));
+	for (int c = 0; c < n_choices; c++) {
+		double recorded;
+		if (!read_logprob(json_at(json_at(filtered, (size_t)c), 0), &recorded))
+			return false;
+		if (recorded != logprobs[c] && !(isnan(recorded) && isnan(logprobs[c])))
+			return false;
+	}
+	return true;
+}
+
+static int add_score(struct score_list *list, struct score score, struct error *e)
+{
+	if (list->count == list->capacity) {
+		size_t grown = list->capacity ? list->capacity * 2 : 256;
+		struct score *items = grown <= INT_MAX ? realloc(list->items, grown * sizeof(*items)) : NULL;
+		if (!items)
+			return error_set(e, ERR_MEMORY, "out of memory for %zu scores", grown);
+		list->items = items;
+		list->capacity = grown;
+	}
+	list->items[list->count++] = score;
+	return 0;
+}
+
+/* Files the values of the metrics that belong to the line's filter. */
+static int file_scores(struct rescore *r, struct task *t, const struct json *line, const struct item_score *score,
+	const double *logprobs, int n_choices, struct score entry, struct error *e)
+{
+	struct str filter = str_of("none");
+	if (json_get(line, "filter"))
+		TRY(column_string(line, "filter", &filter, e));
+	bool known = false, differs = false;
+	for (int i = 0; i < score->n_metrics; i++) {
+		if (!str_is(filter, strchr(score->metric[i], ',') + 1))
+			continue;
+		known = true;
+		differs = differs || !agrees(line, score, i, logprobs, n_choices);
+		entry.value = score->value[i];
+		TRY(add_score(&t->scores[i], entry, e));
+	}
+	if (!known) {
+		struct buf names = {0};
+		for (int i = 0; i < score->n_metrics; i++)
+			buf_printf(&names, "%s%s", i ? ", " : "", strchr(score->metric[i], ',') + 1);
+		int status = error_set(e, ERR_INPUT, "filter \"%.*s\" is none of %s's (%s)", STR_ARG(filter),
+			t->type->name, buf_text(&names));
+		buf_free(&names);
+		return status;
+	}
+	r->report->scored++;
+	r->report->differing += differs;
+	return 0;
+}
+
+static int score_doc(struct rescore *r, struct task *t, const struct json *line, const struct json *doc,
+	struct score entry, struct error *e)
+{
+	struct doc_content content = {0};
+	struct item_score score = {0};
+	double logprobs[SUITE_MAX_CHOICES];
+	struct answer answer = {.logprobs = logprobs};
+	const struct json *resps;
+	int status = 0;
+	TRY_CLEANUP(status, t->type->read_content(doc, &content, e));
+	TRY_CLEANUP(status, column_node(line, "resps", JSON_ARRAY, &resps, e));
+	if (t->type->kind == REQUEST_LOGLIKELIHOOD)
+		TRY_CLEANUP(status, read_logprobs(resps, content.n_choices, logprobs, e));
+	else
+		TRY_CLEANUP(status, read_text(resps, &answer.text, e));
+	const struct suite_item item = {.kind = t->type->kind,
+		.choices = content.choices,
+		.n_choices = content.n_choices,
+		.gold = content.gold,
+		.target = content.answer};
+	TRY_CLEANUP(status, scorer_score(&t->scorer, &item, &answer, &score, e));
+	TRY_CLEANUP(status, file_scores(r, t, line, &score, logprobs, content.n_choices, entry, e));
+cleanup:
+	item_score_free(&score);
+	doc_content_free(&content);
+	return status;
+}
+
+static int rescore_line(struct rescore *r, const struct json *line, size_t number, struct error *e)
+{
+	if (!json_is(line, JSON_OBJECT))
+		return error_set(e, ERR_INPUT, "expected a JSON object, found %s", json_type_name(line));
+	struct task *t;
+	TRY(find_task(r, line, &t, e));
+	if (!t) {
+		r->report->skipped++;
+		return 0;
+	}
+	struct score entry = {.line = number};
+	const struct json *id = json_get(line, "doc_id");
+	if (!json_is(id, JSON_NUMBER) || !json_int64(id, &entry.doc_id) || entry.doc_id < 0)
+		return error_set(
+			e, ERR_INPUT, "\"doc_id\" is %s, expected an integer of 0 or more", json_type_name(id));
+	const struct json *doc;
+	TRY(find_doc(r, t, line, entry.doc_id, &doc, e));
+	show_task(r, t);
+	return score_doc(r, t, line, doc, entry, e);
+}
+
+static int rescore_lines(struct rescore *r, struct str samples, struct error *e)
+{
+	struct line_cursor cursor = {.text = samples};
+	struct str line;
+	while (line_next(&cursor, &line)) {
+		struct json_document *document = NULL;
+		int status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		if (status == 0)
+			status = rescore_line(r, json_root(document), cursor.line, e);
+		json_free(document);
+		if (status < 0)
+			return error_prefix(e, "%s:%zu", r->samples_name, cursor.line);
+	}
+	return 0;
+}
+
+/* ---- Results ---- */
+
+static int compare_scores(const void *a, const void *b)
+{
+	const struct score *x = a, *y = b;
+	if (x->doc_id != y->doc_id)
+		return x->doc_id < y->doc_id ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* In the order of the documents, so that the lines' order changes no bit. */
+static int summarize(
+	const struct task *t, int metric, const char *samples_name, struct metric_summary *out, struct error *e)
+{
+	const struct score_list *list = &t->scores[metric];
+	qsort(list->items, list->count, sizeof(*list->items), compare_scores);
+	for (size_t i = 1; i < list->count; i++)
+		if (list->items[i].doc_id == list->items[i - 1].doc_id)
+			return error_set(e, ERR_INPUT, "%s:%zu: doc_id %" PRId64 " of %s (%s) is already in line %zu",
+				samples_name, list->items[i].line, list->items[i].doc_id, t->type->name,
+				t->type->metrics[metric], list->items[i - 1].line);
+	double *values = mem_calloc(list->count, sizeof(*values), e);
+	if (!values)
+		return ERR_MEMORY;
+	for (size_t i = 0; i < list->count; i++)
+		values[i] = list->items[i].value;
+	metric_mean(t->type->metrics[metric], values, (int)list->count, out);
+	free(values);
+	return 0;
+}
+
+static void write_summary(const struct metric_summary *m, struct buf *out)
+{
+	const char *comma = strchr(m->name, ',');
+	buf_printf(out, ",\n      \"%s\": ", m->name);
+	json_write_double(m->value, out);
+	buf_printf(out, ",\n      \"%.*s_stderr%s\": ", (int)(comma - m->name), m->name, comma);
+	if (isnan(m->stderr_value))
+		buf_append_text(out, "\"N/A\"");
+	else
+		json_write_double(m->stderr_value, out);
+}
+
+static int write_task(const struct task *t, const char *samples_name, struct buf *out, struct error *e)
+{
+	size_t documents = 0;
+	for (int i = 0; i < t->type->n_metrics; i++)
+		if (t->scores[i].count > documents)
+			documents = t->scores[i].count;
+	const char *name = t->type->name;
+	buf_printf(out, "    \"%s\": {\n      \"name\": \"%s\",\n      \"alias\": \"%s\",\n      \"sample_len\": %zu",
+		name, name, name, documents);
+	for (int i = 0; i < t->type->n_metrics; i++) {
+		if (t->scores[i].count == 0)
+			continue;
+		struct metric_summary summary;
+		TRY(summarize(t, i, samples_name, &summary, e));
+		write_summary(&summary, out);
+	}
+	buf_append_text(out, "\n    }");
+	return 0;
+}
+
+static int write_results(const struct rescore *r, struct buf *out, struct error *e)
+{
+	buf_append_text(out, "{\n  \"schema_version\": 1,\n  \"results\": {\n");
+	for (int i = 0; i < r->n_shown; i++) {
+		TRY(write_task(r->shown[i], r->samples_name, out, e));
+		buf_append_text(out, i + 1 < r->n_shown ? ",\n" : "\n");
+	}
+	buf_append_text(out, "  },\n  \"groups\": {}\n}\n");
+	return buf_check(out, e);
+}
+
+int suite_rescore(const char *const *names, int n_names, const char *data_folder, const char *path, struct buf *out,
+	struct rescore_report *report, struct error *e)
+{
+	*report = (struct rescore_report){0};
+	struct rescore r = {.data_folder = data_folder, .samples_name = input_name(path), .report = report};
+	struct buf text = {0};
+	int status = 0;
+	for (int i = 0; i < n_names; i++)
+		TRY_CLEANUP(status, add_name(&r, names[i], e));
+	r.file_type = type_of_file(&r, path);
+	TRY_CLEANUP(status, file_read(path, &text, e));
+	TRY_CLEANUP(status, rescore_lines(&r, buf_str(&text), e));
+	if (r.n_shown == 0)
+		TRY_CLEANUP(status,
+			error_set(e, ERR_EMPTY, "%s: no line of the suites asked for (%zu lines of others)",
+				r.samples_name, report->skipped));
+	TRY_CLEANUP(status, write_results(&r, out, e));
+cleanup:
+	rescore_free(&r);
+	buf_free(&text);
+	return status;
+}

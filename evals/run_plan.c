@@ -1,0 +1,151 @@
+#include "evals/run_plan.h"
+
+#include <stdlib.h>
+
+#include "evals/engine_options.h"
+#include "evals/model_path.h"
+
+/* The suites that the bundled data has, in the order in which people read them. */
+static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
+enum { POCKET_SUITES = 3 };
+
+static int suites_open(struct run_plan *p, struct error *e)
+{
+	const struct options *o = p->options;
+	struct suite_options so = {.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
+
+	if (o->n_suites == 0 && o->data)
+		return error_set(e, ERR_USAGE, "--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
+	for (int i = 0; i < n; i++) {
+		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
+		for (int j = 0; j < p->n_suites; j++)
+			if (strcmp(suite_name(p->suites[j]), name) == 0)
+				return error_set(e, ERR_USAGE, "--suite names %s twice", name);
+		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
+		p->n_suites++;
+	}
+	return 0;
+}
+
+static int variants_parse(struct run_plan *p, struct error *e)
+{
+	const struct options *o = p->options;
+	int n = o->n_variants ? o->n_variants : 1;
+
+	for (int i = 0; i < n; i++) {
+		TRY(engine_options(o, p->model, o->n_variants ? o->variants[i] : NULL, &p->engines[i], e));
+		for (int j = 0; j < i; j++)
+			if (strcmp(p->engines[j].variant.name, p->engines[i].variant.name) == 0)
+				return error_set(e, ERR_USAGE, "--variant %s is given twice", p->engines[i].variant.name);
+		p->n_variants++;
+	}
+	return 0;
+}
+
+int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
+{
+	*p = (struct run_plan){.options = o};
+	TRY(model_path(o, &p->model, e));
+	TRY(variants_parse(p, e));
+	TRY(data_path(o, &p->data, e));
+	TRY(suites_open(p, e));
+	if (run_plan_items(p) == 0)
+		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s", p->data);
+	TRY(engine_text_open(p->model, &p->text, e));
+	p->db = db_path(o, e);
+	return p->db ? 0 : e->code;
+}
+
+void run_plan_free(struct run_plan *p)
+{
+	for (int i = 0; i < p->n_suites; i++)
+		suite_close(p->suites[i]);
+	engine_text_close(p->text);
+	free(p->model);
+	free(p->data);
+	free(p->db);
+	*p = (struct run_plan){0};
+}
+
+int run_plan_items(const struct run_plan *p)
+{
+	int items = 0;
+	for (int i = 0; i < p->n_suites; i++)
+		items += suite_count(p->suites[i]);
+	return items;
+}
+
+int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE], struct error *e)
+{
+	struct sha256 *hash = sha256_new(e);
+	struct buf line = {0};
+
+	if (!hash)
+		return ERR_MEMORY;
+	buf_printf(&line, "%s\n%s\n%s\n", fingerprint, engine_text_fingerprint(p->text), numerics);
+	for (int i = 0; i < p->n_variants; i++)
+		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
+	for (int s = 0; s < p->n_suites; s++) {
+		buf_printf(&line, "suite %s\n", suite_name(p->suites[s]));
+		for (int i = 0; i < suite_count(p->suites[s]); i++) {
+			const struct suite_item *item = suite_item(p->suites[s], i);
+			buf_printf(&line, "%s %d %s %s %s %d\n", item->task, item->doc_id, item->doc_hash, item->prompt_hash,
+				   item->target_hash, item->max_tokens);
+		}
+	}
+	int status = buf_check(&line, e);
+	sha256_update(hash, buf_text(&line), line.length);
+	sha256_finish(hash, out);
+	sha256_delete(hash);
+	buf_free(&line);
+	return status;
+}
+
+static void append_files(const struct suite *s, struct buf *out)
+{
+	buf_append_text(out, "\"files\": [");
+	for (int i = 0; i < suite_file_count(s); i++) {
+		buf_append_text(out, i ? ", {\"path\": " : "{\"path\": ");
+		json_write_string(str_of(suite_file_path(s, i)), false, out);
+		buf_printf(out, ", \"sha256\": \"%s\"}", suite_file_hash(s, i));
+	}
+	buf_append_char(out, ']');
+}
+
+void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f, struct buf *out)
+{
+	const struct options *o = p->options;
+
+	buf_printf(out, "{\"engine\": {\"backend\": \"%s\", \"isa\": \"%s\", \"family\": ", f->backend, f->isa);
+	json_write_string(str_of(f->family), false, out);
+	buf_printf(out, ", \"threads\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, \"max_requests\": %d, \"guard\": "
+		   "\"none\"}, \"fewshot_seed\": %llu, \"limit\": ", f->threads, f->page_size, f->max_batch_tokens, f->chunk,
+		   f->max_requests, (unsigned long long)(o->has_seed ? o->seed : 1234));
+	if (o->limit > 0)
+		json_write_double(o->limit, out);
+	else
+		buf_append_text(out, "null");
+	buf_append_text(out, ", \"suites\": [");
+	for (int i = 0; i < p->n_suites; i++) {
+		const struct suite *s = p->suites[i];
+		buf_printf(out, "%s{\"name\": ", i ? ", " : "");
+		json_write_string(str_of(suite_name(s)), false, out);
+		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s), suite_total(s));
+		append_files(s, out);
+		buf_append_char(out, '}');
+	}
+	buf_append_text(out, "]}");
+}
+
+void run_plan_print(const struct run_plan *p, struct buf *out)
+{
+	buf_printf(out, "model     %s\ndatabase  %s\nvariants ", p->model, p->db);
+	for (int i = 0; i < p->n_variants; i++)
+		buf_printf(out, " %s", p->engines[i].variant.name);
+	buf_append_char(out, '\n');
+	for (int i = 0; i < p->n_suites; i++)
+		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]), suite_count(p->suites[i]),
+			   suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+	buf_printf(out, "answers   %d\n", run_plan_items(p) * p->n_variants);
+}

@@ -1,0 +1,37 @@
+/* What a run is going to do, settled before anything is computed: model, variants, suites with all their items, and the identity that
+ * decides whether an interrupted run may be gone on with. */
+#ifndef ASSAY_EVALS_RUN_PLAN_H
+#define ASSAY_EVALS_RUN_PLAN_H
+
+#include "engine/engine.h"
+#include "evals/cli.h"
+#include "evals/suite.h"
+
+struct run_plan {
+	const struct options *options;
+	char *model, *data, *db; /* paths, owned */
+	struct engine_config engines[CLI_MAX_LIST];
+	int n_variants;
+	struct suite *suites[CLI_MAX_LIST];
+	int n_suites;
+	struct engine_text *text;
+};
+
+/* Everything that can be refused without the weights is refused here. Free it also after a failure. */
+int run_plan_make(struct run_plan *p, const struct options *o, struct error *e);
+void run_plan_free(struct run_plan *p);
+
+/* Items of all suites. */
+int run_plan_items(const struct run_plan *p);
+
+/* sha256 over what decides the answers: model, tokenizer, variants, items of the suites, numerics. Not over threads, batch or chunk
+ * sizes: they change no bit. */
+int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE], struct error *e);
+
+/* The JSON object of provenance that has no column of its own: engine options as in use, data files, suites, seeds. */
+void run_plan_provenance(const struct run_plan *p, const struct engine_facts *facts, struct buf *out);
+
+/* What --dry-run prints. */
+void run_plan_print(const struct run_plan *p, struct buf *out);
+
+#endif

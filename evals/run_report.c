@@ -1,0 +1,451 @@
+#include "evals/run_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/base/json_strict.h"
+#include "evals/console.h"
+
+/* ---- Pieces ---- */
+
+void json_member_text(struct buf *out, const char *name, const char *text)
+{
+	buf_printf(out, "\"%s\": ", name);
+	if (text)
+		json_write_string(str_of(text), false, out);
+	else
+		buf_append_text(out, "null");
+}
+
+void json_member_double(struct buf *out, const char *name, double value)
+{
+	buf_printf(out, "\"%s\": ", name);
+	if (isfinite(value))
+		json_write_double(value, out);
+	else
+		buf_append_text(out, "null");
+}
+
+void json_member_int(struct buf *out, const char *name, int64_t value)
+{
+	buf_printf(out, "\"%s\": %" PRId64, name, value);
+}
+
+/* Whole seconds, rounded down also before 1970. */
+static time_t seconds_of(int64_t ns)
+{
+	return (time_t)(ns / 1000000000 - (ns % 1000000000 < 0));
+}
+
+static void append_time(struct buf *out, const struct tm *t, char between)
+{
+	buf_printf(out, "%04d-%02d-%02d%c%02d:%02d", t->tm_year + 1900, t->tm_mon + 1, t->tm_mday, between, t->tm_hour,
+		t->tm_min);
+}
+
+void append_local_time(struct buf *out, int64_t ns)
+{
+	time_t seconds = seconds_of(ns);
+	struct tm t;
+	if (localtime_r(&seconds, &t))
+		append_time(out, &t, ' ');
+}
+
+void append_utc_time(struct buf *out, int64_t ns)
+{
+	time_t seconds = seconds_of(ns);
+	struct tm t;
+	if (!gmtime_r(&seconds, &t))
+		return;
+	append_time(out, &t, 'T');
+	buf_printf(out, ":%02d.%03dZ", t.tm_sec, (int)((ns - (int64_t)seconds * 1000000000) / 1000000));
+}
+
+static void append_time_member(struct buf *out, const char *name, int64_t ns)
+{
+	buf_printf(out, "\"%s\": ", name);
+	if (ns) {
+		buf_append_char(out, '"');
+		append_utc_time(out, ns);
+		buf_append_char(out, '"');
+	} else {
+		buf_append_text(out, "null");
+	}
+}
+
+/* ---- What the store holds of a run, in memory ---- */
+
+struct variant {
+	int64_t id;
+	char *name, *facts;
+	int64_t weights_bytes, kv_bytes_per_token, kv_tokens;
+};
+
+struct result {
+	int64_t variant_id;
+	char *suite, *task, *metric;
+	int64_t n;
+	double value, stderr_value;
+};
+
+struct count {
+	int64_t variant_id;
+	char *suite;
+	int64_t n;
+	int64_t by_status[SAMPLE_STATUS_COUNT];
+};
+
+struct report {
+	struct variant *variants;
+	struct result *results; /* in the store's order: by suite, task and metric, then by variant */
+	struct count *counts;
+	size_t n_variants, n_results, n_counts;
+	int64_t prompt_tokens, cached_tokens, generated_tokens;
+	struct buf head; /* JSON members that describe the run */
+};
+
+/* Makes room for one more element of that size behind n. */
+static int grow(void *array, size_t n, size_t size, struct error *e)
+{
+	void **elements = array;
+	void *grown = reallocarray(*elements, n + 1, size);
+	if (!grown)
+		return error_set(e, ERR_MEMORY, "no memory for the rows of a run");
+	*elements = grown;
+	return 0;
+}
+
+static int copy(const char *text, char **out, struct error *e)
+{
+	*out = strdup(text);
+	return *out ? 0 : error_set(e, ERR_MEMORY, "no memory for the rows of a run");
+}
+
+static int keep_variant(void *context, const struct store_variant *v, struct error *e)
+{
+	struct report *r = context;
+	TRY(grow(&r->variants, r->n_variants, sizeof(*r->variants), e));
+	struct variant *kept = &r->variants[r->n_variants++];
+	*kept = (struct variant){.id = v->variant_id, .weights_bytes = v->weights_bytes,
+		.kv_bytes_per_token = v->kv_bytes_per_token, .kv_tokens = v->kv_tokens};
+	TRY(copy(v->name, &kept->name, e));
+	return copy(v->facts.data, &kept->facts, e);
+}
+
+static int keep_result(void *context, const struct store_result *x, struct error *e)
+{
+	struct report *r = context;
+	TRY(grow(&r->results, r->n_results, sizeof(*r->results), e));
+	struct result *kept = &r->results[r->n_results++];
+	*kept = (struct result){.variant_id = x->variant_id, .n = x->n, .value = x->value, .stderr_value = x->stderr_value};
+	TRY(copy(x->suite, &kept->suite, e));
+	TRY(copy(x->task, &kept->task, e));
+	return copy(x->metric, &kept->metric, e);
+}
+
+static int keep_count(void *context, const struct store_count *x, struct error *e)
+{
+	struct report *r = context;
+	TRY(grow(&r->counts, r->n_counts, sizeof(*r->counts), e));
+	struct count *kept = &r->counts[r->n_counts++];
+	*kept = (struct count){.variant_id = x->variant_id, .n = x->n};
+	memcpy(kept->by_status, x->by_status, sizeof(kept->by_status));
+	r->prompt_tokens += x->prompt_tokens;
+	r->cached_tokens += x->cached_tokens;
+	r->generated_tokens += x->generated_tokens;
+	return copy(x->suite, &kept->suite, e);
+}
+
+static int keep_head(void *context, const struct store_run *run, struct error *e)
+{
+	struct report *r = context;
+	run_report_json_head(run, &r->head);
+	return buf_check(&r->head, e);
+}
+
+static void report_free(struct report *r)
+{
+	for (size_t i = 0; i < r->n_variants; i++) {
+		free(r->variants[i].name);
+		free(r->variants[i].facts);
+	}
+	for (size_t i = 0; i < r->n_results; i++) {
+		free(r->results[i].suite);
+		free(r->results[i].task);
+		free(r->results[i].metric);
+	}
+	for (size_t i = 0; i < r->n_counts; i++)
+		free(r->counts[i].suite);
+	free(r->variants);
+	free(r->results);
+	free(r->counts);
+	buf_free(&r->head);
+}
+
+/* *r is to be freed on failure, too. */
+static int report_load(struct report *r, struct store *s, int64_t run_id, struct error *e)
+{
+	*r = (struct report){0};
+	TRY(store_runs_each(s, run_id, keep_head, r, e));
+	TRY(store_variants_each(s, run_id, keep_variant, r, e));
+	TRY(store_results_each(s, run_id, keep_result, r, e));
+	return store_counts_each(s, run_id, keep_count, r, e);
+}
+
+static const char *variant_name(const struct report *r, int64_t id)
+{
+	for (size_t i = 0; i < r->n_variants; i++)
+		if (r->variants[i].id == id)
+			return r->variants[i].name;
+	return "?";
+}
+
+/* ---- Tables ---- */
+
+static const struct count *find_count(const struct report *r, int64_t variant_id, const char *suite)
+{
+	for (size_t i = 0; i < r->n_counts; i++)
+		if (r->counts[i].variant_id == variant_id && strcmp(r->counts[i].suite, suite) == 0)
+			return &r->counts[i];
+	return NULL;
+}
+
+static bool has_result(const struct report *r, const struct count *count)
+{
+	for (size_t i = 0; i < r->n_results; i++)
+		if (r->results[i].variant_id == count->variant_id && strcmp(r->results[i].suite, count->suite) == 0)
+			return true;
+	return false;
+}
+
+static bool all_ok(const struct report *r)
+{
+	for (size_t i = 0; i < r->n_counts; i++)
+		if (r->counts[i].by_status[SAMPLE_OK] != r->counts[i].n)
+			return false;
+	return true;
+}
+
+/* "3 truncated, 1 error" */
+static void add_not_ok(struct table *t, const struct count *count)
+{
+	struct buf text = {0};
+	for (int i = SAMPLE_OK + 1; count && i < SAMPLE_STATUS_COUNT; i++)
+		if (count->by_status[i])
+			buf_printf(&text, "%s%" PRId64 " %s", text.length ? ", " : "", count->by_status[i],
+				sample_status_name((enum sample_status)i));
+	table_add(t, buf_str(&text));
+	buf_free(&text);
+}
+
+static void add_result(struct table *t, const struct report *r, const struct result *x, bool not_ok)
+{
+	struct buf estimate = {0};
+	text_append_estimate(&estimate, x->value, x->stderr_value);
+	table_add(t, str_of(x->task));
+	table_add(t, str_of(x->metric));
+	table_add(t, str_of(variant_name(r, x->variant_id)));
+	table_printf(t, "%" PRId64, x->n);
+	table_add(t, buf_str(&estimate));
+	if (not_ok) /* it is counted for the suite as a whole */
+		add_not_ok(t, strcmp(x->task, x->suite) == 0 ? find_count(r, x->variant_id, x->suite) : NULL);
+	buf_free(&estimate);
+}
+
+/* A suite that has answers and no result: the run has not come to its end. */
+static void add_unfinished(struct table *t, const struct report *r, const struct count *count, bool not_ok)
+{
+	table_add(t, str_of(count->suite));
+	table_add(t, str_of("not finished"));
+	table_add(t, str_of(variant_name(r, count->variant_id)));
+	table_printf(t, "%" PRId64, count->n);
+	table_add(t, str_of(""));
+	if (not_ok)
+		add_not_ok(t, count);
+}
+
+static void add_headers(struct table *t, const char *const *headers)
+{
+	for (int i = 0; i < t->columns; i++)
+		table_add(t, str_of(headers[i]));
+}
+
+static int append_results(const struct report *r, bool color, struct buf *out, struct error *e)
+{
+	static const char *const headers[] = {"suite", "metric", "variant", "n", "value ± stderr", "not ok"};
+	bool not_ok = !all_ok(r);
+	struct table t;
+	table_init(&t, not_ok ? "lllrrl" : "lllrr");
+	add_headers(&t, headers);
+	for (size_t i = 0; i < r->n_results; i++)
+		add_result(&t, r, &r->results[i], not_ok);
+	for (size_t i = 0; i < r->n_counts; i++)
+		if (!has_result(r, &r->counts[i]))
+			add_unfinished(&t, r, &r->counts[i], not_ok);
+	int status = table_write(&t, color, out, e);
+	table_free(&t);
+	return status;
+}
+
+static int append_variants(const struct report *r, bool color, struct buf *out, struct error *e)
+{
+	static const char *const headers[] = {"variant", "weights", "KV bytes/token", "KV tokens"};
+	struct table t;
+	table_init(&t, "lrrr");
+	add_headers(&t, headers);
+	for (size_t i = 0; i < r->n_variants; i++) {
+		struct buf bytes = {0};
+		text_append_bytes(&bytes, r->variants[i].weights_bytes);
+		table_add(&t, str_of(r->variants[i].name));
+		table_add(&t, buf_str(&bytes));
+		table_printf(&t, "%" PRId64, r->variants[i].kv_bytes_per_token);
+		table_printf(&t, "%" PRId64, r->variants[i].kv_tokens);
+		buf_free(&bytes);
+	}
+	int status = table_write(&t, color, out, e);
+	table_free(&t);
+	return status;
+}
+
+int run_report_tables(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e)
+{
+	struct report r;
+	int status = report_load(&r, s, run_id, e);
+	if (status == 0 && r.n_results + r.n_counts > 0) {
+		status = append_results(&r, color, out, e);
+		buf_append_char(out, '\n');
+	}
+	if (status == 0)
+		status = append_variants(&r, color, out, e);
+	report_free(&r);
+	return status;
+}
+
+/* ---- JSON ---- */
+
+void run_report_json_head(const struct store_run *run, struct buf *out)
+{
+	const struct {
+		const char *name, *text;
+	} members[] = {{"uid", run->uid}, {"kind", run->kind}, {"status", run_status_name(run->status)}, {"host", run->host},
+		{"version", run->version}, {"command", run->command}, {"config_hash", run->config_hash}, {"model", run->model},
+		{"model_fingerprint", run->model_fingerprint}, {"tokenizer_hash", run->tokenizer_hash},
+		{"template_hash", run->template_hash}, {"numerics_id", run->numerics_id}};
+	json_member_int(out, "run", run->run_id);
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+		buf_append_text(out, ", ");
+		json_member_text(out, members[i].name, members[i].text);
+	}
+	buf_append_text(out, ", ");
+	append_time_member(out, "started", run->started);
+	buf_append_text(out, ", ");
+	append_time_member(out, "finished", run->finished);
+	buf_append_text(out, ", ");
+	json_member_double(out, "seconds", run->seconds);
+	buf_append_text(out, ", ");
+	json_member_int(out, "resumptions", run->resumptions);
+	buf_printf(out, ", \"for_gating\": %s, \"provenance\": ", run->for_gating ? "true" : "false");
+	buf_append_str(out, run->provenance);
+}
+
+/* The metrics of one task under one variant, behind "n". */
+static void append_metrics(const struct report *r, const struct result *first, struct buf *out)
+{
+	json_member_int(out, "n", first->n);
+	for (const struct result *x = first; x < r->results + r->n_results; x++) {
+		if (x->variant_id != first->variant_id || strcmp(x->suite, first->suite) != 0 || strcmp(x->task, first->task) != 0)
+			continue;
+		buf_append_text(out, ", ");
+		json_write_string(str_of(x->metric), false, out);
+		buf_append_text(out, ": {");
+		json_member_double(out, "value", x->value);
+		buf_append_text(out, ", ");
+		json_member_double(out, "stderr", x->stderr_value);
+		buf_append_char(out, '}');
+	}
+}
+
+/* Whether x is the first result of its task under its variant. */
+static bool begins_task(const struct report *r, const struct result *x)
+{
+	for (const struct result *y = r->results; y < x; y++)
+		if (y->variant_id == x->variant_id && strcmp(y->suite, x->suite) == 0 && strcmp(y->task, x->task) == 0)
+			return false;
+	return true;
+}
+
+static void append_tasks(const struct report *r, const struct result *whole, struct buf *out)
+{
+	bool any = false;
+	for (const struct result *x = r->results; x < r->results + r->n_results; x++) {
+		bool belongs = x->variant_id == whole->variant_id && strcmp(x->suite, whole->suite) == 0 &&
+			       strcmp(x->task, x->suite) != 0;
+		if (!belongs || !begins_task(r, x))
+			continue;
+		buf_append_text(out, any ? ", " : ", \"tasks\": {");
+		json_write_string(str_of(x->task), false, out);
+		buf_append_text(out, ": {");
+		append_metrics(r, x, out);
+		buf_append_char(out, '}');
+		any = true;
+	}
+	buf_append_text(out, any ? "}" : "");
+}
+
+static void append_suites(const struct report *r, int64_t variant_id, struct buf *out)
+{
+	const char *between = "";
+	for (const struct result *x = r->results; x < r->results + r->n_results; x++) {
+		if (x->variant_id != variant_id || strcmp(x->task, x->suite) != 0 || !begins_task(r, x))
+			continue;
+		buf_append_text(out, between);
+		json_write_string(str_of(x->suite), false, out);
+		buf_append_text(out, ": {");
+		append_metrics(r, x, out);
+		append_tasks(r, x, out);
+		buf_append_char(out, '}');
+		between = ", ";
+	}
+}
+
+static void append_variant(const struct report *r, const struct variant *v, struct buf *out)
+{
+	buf_append_char(out, '{');
+	json_member_text(out, "name", v->name);
+	buf_append_text(out, ", ");
+	json_member_int(out, "weights_bytes", v->weights_bytes);
+	buf_append_text(out, ", ");
+	json_member_int(out, "kv_bytes_per_token", v->kv_bytes_per_token);
+	buf_append_text(out, ", ");
+	json_member_int(out, "kv_tokens", v->kv_tokens);
+	buf_printf(out, ", \"facts\": %s, \"suites\": {", v->facts);
+	append_suites(r, v->id, out);
+	buf_append_text(out, "}}");
+}
+
+int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct error *e)
+{
+	struct report r;
+	int status = report_load(&r, s, run_id, e);
+	if (status == 0) {
+		buf_append_text(out, "\"schema_version\": 1, ");
+		buf_append_str(out, buf_str(&r.head));
+		buf_append_text(out, ", \"variants\": [");
+		for (size_t i = 0; i < r.n_variants; i++) {
+			buf_append_text(out, i ? ", " : "");
+			append_variant(&r, &r.variants[i], out);
+		}
+		buf_append_text(out, "], \"tokens\": {");
+		json_member_int(out, "prompt", r.prompt_tokens);
+		buf_append_text(out, ", ");
+		json_member_int(out, "cached", r.cached_tokens);
+		buf_append_text(out, ", ");
+		json_member_int(out, "generated", r.generated_tokens);
+		buf_append_char(out, '}');
+		status = buf_check(out, e);
+	}
+	report_free(&r);
+	return status;
+}

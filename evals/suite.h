@@ -1,0 +1,129 @@
+/* A suite: items made from data-set records exactly as lm-evaluation-harness makes them, and the scoring of answers.
+ * A suite is one file (evals/suites/NAME.c) and one row of the table in suite.c; adding one touches nothing else. */
+#ifndef ASSAY_EVALS_SUITE_H
+#define ASSAY_EVALS_SUITE_H
+
+#include <stdint.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/error.h"
+#include "engine/base/hash.h"
+#include "engine/base/json_strict.h"
+#include "engine/base/str.h"
+
+enum request_kind {
+	REQUEST_LOGLIKELIHOOD, /* context + each continuation */
+	REQUEST_GENERATE,      /* context, stops, a limit of tokens */
+};
+
+enum { SUITE_MAX_METRICS = 8, SUITE_MAX_CHOICES = 64 };
+
+struct suite_options {
+	const char *data_folder; /* laid out as the shared data folder: gsm8k/, arc/, recall/ ... */
+	int fewshot;             /* -1: the suite's default */
+	double limit;  /* 0: none; below 1 a fraction of the documents (rounded up), else their number (truncated) */
+	uint64_t seed; /* few-shot seed, 1234 in the harness */
+};
+
+struct suite_item {
+	const char *task; /* "gsm8k", "arc_easy", "mmlu_anatomy" */
+	int doc_id;       /* index in the split */
+	char doc_hash[SHA256_HEX_SIZE], prompt_hash[SHA256_HEX_SIZE], target_hash[SHA256_HEX_SIZE];
+	enum request_kind kind;
+	struct str context;
+	const struct str *choices; /* LOGLIKELIHOOD: choices without the delimiter; the continuation is " " + choice */
+	int n_choices;
+	int gold;                /* LOGLIKELIHOOD: index of the right choice */
+	struct str target;       /* as the harness writes it in its samples: text, or the gold index in digits */
+	const struct str *until; /* GENERATE: stop strings, in order */
+	int n_until;
+	int max_tokens;         /* GENERATE: max_gen_toks */
+	struct str group;       /* what to report by besides the whole (recall: "24", its filler); often empty */
+	const struct json *doc; /* the record */
+};
+
+/* What a target answered: one of the two forms by the item's kind. */
+struct answer {
+	const double *logprobs; /* [n_choices] summed log-probability of each continuation */
+	const bool *is_greedy;  /* [n_choices] */
+	struct str text;        /* GENERATE: after stop strings were cut */
+};
+
+/* The score of one item: the values of the suite's metrics ("exact_match,strict-match", "acc,none"), in the suite's
+ * order, and the filtered response of each filter. */
+struct item_score {
+	int n_metrics;
+	const char *metric[SUITE_MAX_METRICS]; /* "metric,filter" */
+	double value[SUITE_MAX_METRICS];
+	int n_filters;
+	const char *filter[SUITE_MAX_METRICS];
+	struct buf filtered[SUITE_MAX_METRICS]; /* GENERATE: extracted text per filter; owned */
+};
+void item_score_free(struct item_score *s);
+
+/* Mean and standard error of one metric over the items of a task or group, as the harness computes them. */
+struct metric_summary {
+	const char *name; /* "exact_match,strict-match" */
+	int n;
+	double value;
+	double stderr_value; /* NaN where the harness says "N/A" */
+};
+
+struct suite; /* an opened suite with all its items */
+
+/* name as in --suite (case-insensitive in ASCII, whatever the locale); an unknown name is ERR_USAGE with the known
+ * ones, a limit that is no number above 0 or more shots than there are ERR_USAGE, a data file that is missing
+ * ERR_MISSING with its path, one without records ERR_EMPTY, a record that lacks a column ERR_INPUT with file, line and
+ * column name. */
+int suite_open(const char *name, const struct suite_options *options, struct suite **out, struct error *e);
+void suite_close(struct suite *s);
+
+const char *suite_name(const struct suite *s);
+int suite_count(const struct suite *s);                /* items, after the limit */
+int suite_total(const struct suite *s);                /* documents before the limit */
+int suite_fewshot(const struct suite *s);              /* shots in use */
+const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
+const struct suite_item *suite_item(const struct suite *s, int i);
+
+/* Data files that were read, with their sha256, for the run's provenance. */
+int suite_file_count(const struct suite *s);
+const char *suite_file_path(const struct suite *s, int i);
+const char *suite_file_hash(const struct suite *s, int i);
+
+/* Filters and scores one answer. */
+int suite_score(const struct suite *s, const struct suite_item *item, const struct answer *answer,
+	struct item_score *out, struct error *e);
+
+/* Names of the metrics of a suite, "metric,filter". */
+int suite_metric_count(const struct suite *s);
+const char *suite_metric_name(const struct suite *s, int i);
+
+/* Mean and standard error (sample deviation, n - 1, over root n) of n values; stderr_value NaN for n < 2. */
+void metric_mean(const char *name, const double *values, int n, struct metric_summary *out);
+
+/* Documents used of n: ceil(n * limit) for a limit below 1, else the limit without its fraction, at most n; n for 0
+ * (no limit). PRECOND: limit >= 0. */
+int limit_apply(double limit, int n);
+
+/* Names that --suite takes, for help and `list --suites`: NULL-terminated. */
+const char *const *suite_names(void);
+
+/* What a rescoring met besides its results. */
+struct rescore_report {
+	size_t scored;    /* lines */
+	size_t differing; /* of them, with a recorded filtered response or metric value that is not the one computed */
+	size_t skipped;   /* lines of tasks that were not asked for */
+};
+
+/* `assay rescore --suite S`: filters and scores the responses of a file of harness sample lines again (path: "-" is
+ * standard input, a gzip file is unpacked). names: as --suite takes them, and "arc" for both ARC tasks; data_folder:
+ * where the documents are that the lines do not hold (NULL: they hold them all). The results go to out as one JSON
+ * document. No line of the suites asked for is ERR_EMPTY. */
+int suite_rescore(const char *const *names, int n_names, const char *data_folder, const char *path, struct buf *out,
+	struct rescore_report *report, struct error *e);
+
+/* `assay rescore --suite filters`: lines {"filter", "input"} to {"output"}, lines {"metric", "pred", "ref"} to
+ * {"exact_match"}. */
+int suite_rescore_filters(const char *path, struct buf *out, struct error *e);
+
+#endif

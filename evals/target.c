@@ -1,0 +1,269 @@
+#include "evals/target.h"
+
+#include <stdlib.h>
+
+#include "evals/postprocess.h"
+
+/* Items in flight for each request that the engine runs at once: enough to refill a batch while answers are scored. */
+enum { ITEMS_PER_REQUEST = 2 };
+
+/* One item in flight. answer is first: it is what the caller gets. */
+struct flight {
+	struct target_answer answer;
+	struct flight *next;
+	int n_requests, n_finished;
+	uint64_t *ids;    /* [n_requests] */
+	double *logprobs; /* [n_requests] */
+	bool *is_greedy;
+	struct engine_result *result; /* GENERATE */
+};
+
+struct target {
+	struct engine *engine;
+	struct engine_text *text;
+	struct flight *flights;  /* submitted, not finished */
+	struct flight *finished; /* failed at submission */
+	int n_flights, most;
+};
+
+int target_new(struct engine *engine, struct engine_text *text, struct target **out, struct error *e)
+{
+	struct target *t = mem_calloc(1, sizeof *t, e);
+	*out = NULL;
+	if (!t) {
+		engine_close(engine);
+		return ERR_MEMORY;
+	}
+	t->engine = engine;
+	t->text = text;
+	t->most = ITEMS_PER_REQUEST * engine_facts(engine)->max_requests;
+	*out = t;
+	return 0;
+}
+
+struct engine *target_engine(struct target *t)
+{
+	return t->engine;
+}
+
+void target_answer_free(struct target_answer *a)
+{
+	struct flight *f = (struct flight *)a;
+	if (!f)
+		return;
+	free(f->ids);
+	free(f->logprobs);
+	free(f->is_greedy);
+	engine_result_free(f->result);
+	free(f);
+}
+
+static void flights_free(struct flight *f)
+{
+	while (f) {
+		struct flight *next = f->next;
+		target_answer_free(&f->answer);
+		f = next;
+	}
+}
+
+void target_delete(struct target *t)
+{
+	if (!t)
+		return;
+	flights_free(t->flights);
+	flights_free(t->finished);
+	engine_close(t->engine);
+	free(t);
+}
+
+bool target_has_room(const struct target *t)
+{
+	return t->n_flights < t->most;
+}
+
+int target_in_flight(const struct target *t)
+{
+	return t->n_flights;
+}
+
+/* ---- submission ---- */
+
+static struct flight *flight_new(const struct suite_item *item, struct error *e)
+{
+	struct flight *f = mem_calloc(1, sizeof *f, e);
+	int n = item->kind == REQUEST_LOGLIKELIHOOD ? item->n_choices : 1;
+
+	if (!f)
+		return NULL;
+	f->answer.item = item;
+	f->n_requests = n;
+	f->ids = mem_calloc((size_t)n, sizeof *f->ids, e);
+	f->logprobs = mem_calloc((size_t)n, sizeof *f->logprobs, e);
+	f->is_greedy = mem_calloc((size_t)n, sizeof *f->is_greedy, e);
+	if (!f->ids || !f->logprobs || !f->is_greedy) {
+		target_answer_free(&f->answer);
+		return NULL;
+	}
+	return f;
+}
+
+/* Keeps the last `most` of n ids: how many to drop from the front. */
+static size_t left_cut(struct flight *f, size_t n, size_t most)
+{
+	if (n <= most)
+		return 0;
+	f->answer.context_cut = true;
+	return n - most;
+}
+
+/* (context + continuation)[-(max_length + 1):]: the last token is scored, not read. */
+static int submit_choice(struct target *t, struct flight *f, int choice, struct error *e)
+{
+	const struct suite_item *item = f->answer.item;
+	struct engine_ids ids = {0};
+	struct buf continuation = {0};
+	size_t n_context = 0;
+
+	buf_append_char(&continuation, ' ');
+	buf_append_str(&continuation, item->choices[choice]);
+	int status = buf_check(&continuation, e);
+	if (status == 0)
+		status = engine_text_encode_pair(t->text, item->context, buf_str(&continuation), &ids, &n_context, e);
+	if (status == 0) {
+		size_t cut = left_cut(f, ids.count, (size_t)engine_facts(t->engine)->max_positions + 1);
+		size_t from = n_context > cut ? n_context - cut : 1; /* the first token has nothing before it */
+		struct engine_request r = {.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = (int)from};
+		status = engine_submit(t->engine, &r, &f->ids[choice], e);
+		f->answer.prompt_tokens += (int)(ids.count - cut);
+	}
+	buf_free(&continuation);
+	engine_ids_free(&ids);
+	return status;
+}
+
+/* context[-(max_length - max_gen_toks):] */
+static int submit_generate(struct target *t, struct flight *f, struct error *e)
+{
+	const struct suite_item *item = f->answer.item;
+	int most = engine_facts(t->engine)->max_positions - item->max_tokens;
+	struct engine_ids ids = {0};
+
+	if (most < 1)
+		return error_set(e, ERR_LIMIT, "%s needs %d tokens for its answer, and the model's context is %d", item->task,
+				 item->max_tokens, engine_facts(t->engine)->max_positions);
+	int status = engine_text_encode(t->text, item->context, true, &ids, e);
+	if (status == 0) {
+		size_t cut = left_cut(f, ids.count, (size_t)most);
+		struct engine_request r = {.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = -1,
+					   .max_tokens = item->max_tokens, .stops = item->until, .n_stops = item->n_until};
+		status = engine_submit(t->engine, &r, &f->ids[0], e);
+		f->answer.prompt_tokens = (int)(ids.count - cut);
+	}
+	engine_ids_free(&ids);
+	return status;
+}
+
+int target_submit(struct target *t, const struct suite_item *item, struct error *e)
+{
+	struct flight *f = flight_new(item, e);
+	if (!f)
+		return ERR_MEMORY;
+	int status = 0, submitted = 0;
+	while (submitted < f->n_requests && status == 0) {
+		status = item->kind == REQUEST_LOGLIKELIHOOD ? submit_choice(t, f, submitted, &f->answer.error)
+							     : submit_generate(t, f, &f->answer.error);
+		submitted += status == 0;
+	}
+	f->n_requests = submitted;
+	for (int i = 0; status < 0 && i < submitted; i++)
+		engine_abort(t->engine, f->ids[i]);
+	/* one that failed before its first request waits in a list of its own; its other requests come back as aborted */
+	struct flight **list = submitted > 0 ? &t->flights : &t->finished;
+	f->next = *list;
+	*list = f;
+	t->n_flights++;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+static void take_choice(struct flight *f, int choice, const struct engine_result *r)
+{
+	double sum = 0.0;
+	bool greedy = true;
+
+	for (int i = 0; i < r->n_prompt_logprobs; i++) {
+		sum += (double)r->prompt_logprobs[i];
+		greedy &= r->prompt_greedy[i];
+	}
+	f->logprobs[choice] = sum;
+	f->is_greedy[choice] = greedy;
+}
+
+static void take_text(struct flight *f, const struct engine_result *r)
+{
+	struct target_answer *a = &f->answer;
+
+	a->raw = r->text;
+	a->finish = r->finish;
+	a->tokens = r->tokens;
+	a->logprobs = r->logprobs;
+	a->n_generated = r->n_generated;
+	answer_postprocess(r->text, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
+}
+
+/* Finds the flight of a result and gives it over. True when it was the last of its item: *done is that item, out of the list. */
+static bool result_take(struct target *t, struct engine_result *r, struct flight **done)
+{
+	for (struct flight **at = &t->flights; *at; at = &(*at)->next) {
+		struct flight *f = *at;
+		int i = 0;
+		while (i < f->n_requests && f->ids[i] != r->id)
+			i++;
+		if (i == f->n_requests)
+			continue;
+		if (r->finish == ENGINE_FAILED && f->answer.error.code == 0)
+			f->answer.error = r->error;
+		f->answer.cached_tokens += r->cached_tokens;
+		f->answer.seconds = r->seconds > f->answer.seconds ? r->seconds : f->answer.seconds;
+		if (f->answer.item->kind == REQUEST_LOGLIKELIHOOD) {
+			take_choice(f, i, r);
+			engine_result_free(r);
+		} else {
+			f->result = r;
+			take_text(f, r);
+		}
+		if (++f->n_finished < f->n_requests)
+			return false;
+		*at = f->next;
+		*done = f;
+		return true;
+	}
+	engine_result_free(r);
+	return false;
+}
+
+int target_take(struct target *t, struct target_answer **out, struct error *e)
+{
+	struct flight *done = t->finished;
+
+	*out = NULL;
+	if (done)
+		t->finished = done->next;
+	while (!done && t->flights) {
+		struct engine_result *r = engine_poll(t->engine);
+		bool idle = false;
+		if (r)
+			result_take(t, r, &done);
+		else
+			TRY(engine_step(t->engine, &idle, e));
+	}
+	if (!done)
+		return 0;
+	t->n_flights--;
+	done->answer.answer.logprobs = done->logprobs;
+	done->answer.answer.is_greedy = done->is_greedy;
+	*out = &done->answer;
+	return 0;
+}

@@ -1,0 +1,207 @@
+#include "reports/store_internal.h"
+
+/* "Assy": says in the file's header whose database it is. */
+enum { APPLICATION_ID = 0x41737379 };
+
+/* Times are nanoseconds since 1970 in UTC; columns that hold JSON are text (checked before it is
+ * stored: a CHECK could not call json_valid in an untrusted schema). Names of the tables run, variant and
+ * sample are relied on by scripts of users. */
+static const char schema_1[] =
+	"CREATE TABLE run ("
+	"  run_id INTEGER PRIMARY KEY AUTOINCREMENT," /* an id is never used twice, whatever was deleted */
+	"  uid TEXT NOT NULL UNIQUE,"
+	"  kind TEXT NOT NULL CHECK (kind IN ('run', 'bench', 'overhead', 'inject')),"
+	"  started INTEGER NOT NULL,"
+	"  finished INTEGER,"
+	"  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'interrupted', 'failed')),"
+	"  seconds REAL NOT NULL DEFAULT 0,"
+	"  resumptions INTEGER NOT NULL DEFAULT 0,"
+	"  config_hash TEXT NOT NULL,"
+	"  version TEXT NOT NULL,"
+	"  command TEXT NOT NULL,"
+	"  host TEXT NOT NULL,"
+	"  pid INTEGER NOT NULL,"
+	"  model TEXT NOT NULL,"
+	"  model_fingerprint TEXT,"
+	"  tokenizer_hash TEXT,"
+	"  template_hash TEXT,"
+	"  numerics_id TEXT,"
+	"  for_gating INTEGER NOT NULL CHECK (for_gating IN (0, 1)),"
+	"  provenance TEXT NOT NULL"
+	") STRICT;"
+	"CREATE INDEX run_by_config ON run (config_hash, run_id);"
+
+	"CREATE TABLE variant ("
+	"  variant_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+	"  name TEXT NOT NULL,"
+	"  weights_bytes INTEGER NOT NULL,"
+	"  kv_bytes_per_token INTEGER NOT NULL,"
+	"  kv_tokens INTEGER NOT NULL,"
+	"  facts TEXT NOT NULL,"
+	"  UNIQUE (run_id, name),"
+	"  UNIQUE (run_id, variant_id)"
+	") STRICT;"
+
+	"CREATE TABLE suite_result ("
+	"  suite_result_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL,"
+	"  variant_id INTEGER NOT NULL,"
+	"  suite TEXT NOT NULL,"
+	"  task TEXT NOT NULL," /* the suite's own name: the suite as a whole */
+	"  metric TEXT NOT NULL,"
+	"  n INTEGER NOT NULL,"
+	"  value REAL,"
+	"  stderr REAL,"
+	"  UNIQUE (run_id, variant_id, suite, task, metric),"
+	"  FOREIGN KEY (run_id, variant_id) REFERENCES variant (run_id, variant_id) ON DELETE CASCADE"
+	") STRICT;"
+
+	"CREATE TABLE sample ("
+	"  sample_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL,"
+	"  variant_id INTEGER NOT NULL,"
+	"  suite TEXT NOT NULL,"
+	"  task TEXT NOT NULL,"
+	"  doc_id INTEGER NOT NULL,"
+	"  doc_hash TEXT NOT NULL,"
+	"  prompt_hash TEXT NOT NULL,"
+	"  target_hash TEXT NOT NULL,"
+	"  response TEXT NOT NULL,"
+	"  filtered TEXT NOT NULL,"
+	"  metrics TEXT NOT NULL,"
+	"  tokens TEXT," /* ids that were generated */
+	"  token_logprobs TEXT,"
+	"  status TEXT NOT NULL CHECK (status IN ('ok', 'truncated', 'empty', 'error')),"
+	"  finish_reason TEXT,"
+	"  error TEXT,"
+	"  prompt_tokens INTEGER NOT NULL,"
+	"  cached_tokens INTEGER NOT NULL,"
+	"  generated_tokens INTEGER NOT NULL,"
+	"  seconds REAL NOT NULL,"
+	"  finished INTEGER NOT NULL,"
+	"  FOREIGN KEY (run_id, variant_id) REFERENCES variant (run_id, variant_id) ON DELETE CASCADE"
+	") STRICT;"
+	"CREATE UNIQUE INDEX sample_key ON sample (run_id, variant_id, suite, task, doc_id);"
+
+	/* Throughput and latency: one row per point of a benchmark, or per arm and block of an overhead measurement. Latencies are
+	 * JSON objects of milliseconds: mean, median, p95, p99. */
+	"CREATE TABLE measurement ("
+	"  measurement_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL,"
+	"  variant_id INTEGER NOT NULL,"
+	"  arm TEXT NOT NULL," /* guard level */
+	"  block INTEGER NOT NULL," /* of interleaved arms; 0 in a benchmark */
+	"  phase TEXT NOT NULL," /* prefill, decode, mixed */
+	"  concurrency INTEGER NOT NULL,"
+	"  input_tokens INTEGER NOT NULL,"
+	"  output_tokens INTEGER NOT NULL,"
+	"  started INTEGER NOT NULL,"
+	"  seconds REAL NOT NULL,"
+	"  tokens_per_s REAL,"
+	"  ttft_ms TEXT,"
+	"  itl_ms TEXT,"
+	"  tpot_ms TEXT,"
+	"  e2e_ms TEXT,"
+	"  share_of_floor REAL,"
+	"  guard_us_per_step REAL,"
+	"  step_us REAL,"
+	"  detail TEXT NOT NULL,"
+	"  UNIQUE (run_id, variant_id, arm, block, phase, concurrency, input_tokens, output_tokens),"
+	"  FOREIGN KEY (run_id, variant_id) REFERENCES variant (run_id, variant_id) ON DELETE CASCADE"
+	") STRICT;"
+
+	/* One row per trial of a fault campaign, observed or enforced at a level. */
+	"CREATE TABLE fault_trial ("
+	"  fault_trial_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+	"  trial INTEGER NOT NULL,"
+	"  mode TEXT NOT NULL CHECK (mode IN ('observed', 'enforced')),"
+	"  level TEXT NOT NULL,"
+	"  variant TEXT NOT NULL,"
+	"  seed TEXT NOT NULL," /* unsigned, 64 bits */
+	"  workload TEXT NOT NULL,"
+	"  site TEXT NOT NULL,"
+	"  model TEXT NOT NULL," /* fault model, M1 to M13 */
+	"  occurrence INTEGER NOT NULL,"
+	"  target TEXT NOT NULL,"
+	"  outcome TEXT NOT NULL CHECK (outcome IN ('not_activated', 'masked', 'benign', 'detected', 'detected_late',"
+	"    'silent', 'leak', 'crash', 'hang')),"
+	"  check_name TEXT," /* the first that fired */
+	"  late_tokens INTEGER NOT NULL DEFAULT 0,"
+	"  collateral INTEGER NOT NULL DEFAULT 0," /* innocent requests changed or aborted */
+	"  replay TEXT NOT NULL,"
+	"  detail TEXT NOT NULL,"
+	"  UNIQUE (run_id, trial, mode, level)"
+	") STRICT;"
+
+	/* One row per firing of a check of a guard. */
+	"CREATE TABLE incident ("
+	"  incident_id INTEGER PRIMARY KEY,"
+	"  run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+	"  fault_trial_id INTEGER REFERENCES fault_trial ON DELETE CASCADE,"
+	"  variant TEXT NOT NULL,"
+	"  time INTEGER NOT NULL,"
+	"  check_name TEXT NOT NULL,"
+	"  phase TEXT NOT NULL,"
+	"  request INTEGER NOT NULL,"
+	"  page INTEGER,"
+	"  logical_position INTEGER,"
+	"  expected TEXT," /* tags and digests are unsigned, 64 bits */
+	"  actual TEXT,"
+	"  step INTEGER NOT NULL,"
+	"  tokens_emitted INTEGER NOT NULL,"
+	"  detail TEXT NOT NULL"
+	") STRICT;"
+	"CREATE INDEX incident_by_run ON incident (run_id, time);";
+
+/* Element v brings a file of version v to version v + 1. */
+static const char *const migrations[STORE_SCHEMA_VERSION] = {schema_1};
+
+static int query_number(struct store *s, const char *sql, int64_t *out, struct error *e)
+{
+	struct store_binder b = {0};
+	TRY(store_prepare(s, sql, &b.statement, e));
+	return store_query_int(s, &b, out, "read its header", e);
+}
+
+int store_identify(struct store *s, int *version, struct error *e)
+{
+	int64_t application = 0, user_version = 0, objects = 0;
+	TRY(query_number(s, "PRAGMA application_id", &application, e));
+	TRY(query_number(s, "PRAGMA user_version", &user_version, e));
+	TRY(query_number(s, "SELECT count(*) FROM sqlite_schema", &objects, e));
+	bool empty = application == 0 && user_version == 0 && objects == 0;
+	if (application != APPLICATION_ID && !empty)
+		return error_set(e, ERR_INPUT,
+			"%s: is a database of another program (application id %lld, expected %d), it is left as it is",
+			s->path, (long long)application, APPLICATION_ID);
+	if (user_version > STORE_SCHEMA_VERSION)
+		return error_set(e, ERR_INPUT,
+			"%s: is of schema version %lld, newer than version %d of this program: use a newer assay", s->path,
+			(long long)user_version, STORE_SCHEMA_VERSION);
+	if (user_version < 0)
+		return error_set(e, ERR_INPUT, "%s: is of schema version %lld, expected 0 to %d", s->path,
+			(long long)user_version, STORE_SCHEMA_VERSION);
+	*version = (int)user_version;
+	return 0;
+}
+
+static int migrate_steps(struct store *s, struct error *e)
+{
+	int version = 0;
+	/* Another process may have migrated it since this one looked. */
+	TRY(store_identify(s, &version, e));
+	for (; version < STORE_SCHEMA_VERSION; version++)
+		TRY(store_exec(s, migrations[version], "make its tables", e));
+	char header[128];
+	snprintf(header, sizeof(header), "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+		STORE_SCHEMA_VERSION);
+	return store_exec(s, header, "write its header", e);
+}
+
+int store_migrate(struct store *s, struct error *e)
+{
+	TRY(store_begin(s, "make its tables", e));
+	return store_end(s, migrate_steps(s, e), "make its tables", e);
+}

@@ -1,0 +1,34 @@
+/* The stand-in for a GPU: CUDA threads are fibers of one CPU thread, blocks run one after another. How fibers take turns, in which
+ * order blocks run and when an asynchronous copy arrives follow from a seed, so that a missing barrier or wait shows as a
+ * difference between seeds, as NaN (shared memory starts as NaN), or as an error of the launch. */
+#ifndef ASSAY_TESTS_CUDA_ON_CPU_H
+#define ASSAY_TESTS_CUDA_ON_CPU_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Seed 0: threads in ascending order, copies as late as possible. Seed 1: descending, copies at once. Others: by chance. */
+void cuda_on_cpu_seed(uint64_t seed);
+
+/* Kernels with one known fault each, and sound ones: is the fault noticed? */
+struct shim_case {
+	const char *name;
+	const char *error; /* part of the launch's error message; "" where some seed must give another result; NULL: sound */
+	/* Runs a kernel over out[n]. Returns the launch's error message, or NULL. */
+	const char *(*run)(float *out, int n);
+	float (*expected)(int i);
+};
+
+enum { SHIM_CASE_VALUES = 128 };
+
+extern const struct shim_case shim_cases[];
+extern const int shim_case_count;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

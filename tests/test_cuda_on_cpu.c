@@ -1,0 +1,83 @@
+/* The CUDA kernels on the CPU: the cases that a GPU runs too, under several orders of threads; and whether the stand-in notices
+ * faults. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/cuda_cases/cuda_cases.h"
+#include "tests/cuda_on_cpu/cuda_on_cpu.h"
+#include "tests/support.h"
+
+const char *const test_program_name = "cuda_on_cpu";
+
+enum { SEEDS = 4, SHIM_SEEDS = 12 };
+
+static void run_case(const struct cuda_case_group *group, int i)
+{
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		cuda_on_cpu_seed(seed);
+		struct error e = {0};
+		int status = group->run(i, true, &e);
+		ck_assert_msg(status == 0, "%s, %s, seed %d: %s", group->op, group->name(i), (int)seed, e.message);
+	}
+}
+
+START_TEST(rmsnorm_against_reference)
+{
+	run_case(&rmsnorm_cases, _i);
+}
+END_TEST
+
+START_TEST(linear_against_reference)
+{
+	run_case(&linear_cases, _i);
+}
+END_TEST
+
+START_TEST(attend_against_reference)
+{
+	run_case(&attend_cases, _i);
+}
+END_TEST
+
+static bool as_expected(const struct shim_case *c, const float *out)
+{
+	for (int i = 0; i < SHIM_CASE_VALUES; i++)
+		if (!(fabsf(out[i] - c->expected(i)) <= 0.0f))
+			return false;
+	return true;
+}
+
+/* A fault that only the order of threads shows must show under some seed; all else under each. */
+START_TEST(notices_faults)
+{
+	const struct shim_case *c = &shim_cases[_i];
+	int wrong = 0;
+	for (uint64_t seed = 0; seed < SHIM_SEEDS; seed++) {
+		float out[SHIM_CASE_VALUES];
+		cuda_on_cpu_seed(seed);
+		const char *message = c->run(out, SHIM_CASE_VALUES);
+		if (c->error && *c->error) {
+			ck_assert_msg(message && strstr(message, c->error), "%s, seed %d: %s, expected an error with '%s'",
+				c->name, (int)seed, message ? message : "no error", c->error);
+			continue;
+		}
+		ck_assert_msg(!message, "%s, seed %d: %s", c->name, (int)seed, message);
+		wrong += !as_expected(c, out);
+	}
+	if (!c->error)
+		ck_assert_msg(wrong == 0, "%s: another result under %d of %d seeds", c->name, wrong, SHIM_SEEDS);
+	else if (!*c->error)
+		ck_assert_msg(wrong > 0, "%s: no seed of %d shows it", c->name, SHIM_SEEDS);
+}
+END_TEST
+
+void test_program_cases(Suite *suite)
+{
+	TCase *shim = test_case(suite, "shim", 0);
+	tcase_add_loop_test(shim, notices_faults, 0, shim_case_count);
+
+	TCase *kernels = test_case(suite, "kernels", 120);
+	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
+	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
+	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
+}
