@@ -3,7 +3,7 @@
 set -euo pipefail
 
 root=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
-build_packages=(gcc libc6-dev meson ninja-build pkg-config libcjson-dev libpcre2-dev libsqlite3-dev libssl-dev
+build_packages=(gcc libc6-dev meson ninja-build pkg-config libpcre2-dev libsqlite3-dev libssl-dev
 	libutf8proc-dev libxxhash-dev zlib1g-dev)
 test_packages=(check)
 

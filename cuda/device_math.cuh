@@ -97,14 +97,17 @@ static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4],
 	} own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
 	const cuda_on_cpu_gathered<fragments> warp = cuda_on_cpu_gather(own);
 	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	fragments rows[4], columns[2][4]; /* of the four lanes that share a row of a, and a column of b */
 	for (int i = 0; i < 4; i++) {
-		const int column = 2 * t + i % 2;
-		for (int k = 0; k < 16; k++) { /* k of a lane's pair: 2 (lane % 4), and 8 more in its second pair */
-			const int second = k / 8, holder = k % 8 / 2, shift = k % 2 ? 0 : 16;
-			const uint32_t left = warp[4 * g + holder].a[i / 2 + 2 * second];
-			const uint32_t right = warp[4 * column + holder].b[second];
-			c[i] = fmaf(__uint_as_float(left << shift & 0xffff0000u),
-				    __uint_as_float(right << shift & 0xffff0000u), c[i]);
+		rows[i] = warp[4 * g + i];
+		columns[0][i] = warp[4 * (2 * t) + i];
+		columns[1][i] = warp[4 * (2 * t + 1) + i];
+	}
+	for (int i = 0; i < 4; i++) {
+		for (int k = 0; k < 16; k += 2) {
+			const uint32_t left = rows[k % 8 / 2].a[i / 2 + k / 8 * 2], right = columns[i % 2][k % 8 / 2].b[k / 8];
+			c[i] = fmaf(bf16_pair_widen(left).x, bf16_pair_widen(right).x, c[i]);
+			c[i] = fmaf(bf16_pair_widen(left).y, bf16_pair_widen(right).y, c[i]);
 		}
 	}
 #endif

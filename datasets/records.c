@@ -139,7 +139,7 @@ int column_node(
 
 int column_string(const struct json *doc, const char *column, struct str *out, struct error *e)
 {
-	const struct json *value;
+	const struct json *value = NULL;
 	TRY(column_node(doc, column, JSON_STRING, &value, e));
 	*out = value->text;
 	return 0;

@@ -165,7 +165,7 @@ struct engine_ids {
 };
 void engine_ids_free(struct engine_ids *ids);
 
-/* Ids of a text, with the special tokens (BOS) that the tokenizer adds by itself when `specials`. */
+/* Ids of a text; when `specials` with the special tokens (BOS) that the tokenizer adds by itself, unless the text begins with BOS. */
 int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e);
 
 /* lm-evaluation-harness's pair: white space moves from the context's end to the continuation, both are encoded together and cut at

@@ -306,21 +306,32 @@ static struct store *store_new(const char *path, struct error *e)
 	return NULL;
 }
 
+/* The journal's mode after the switch to write-ahead logging was tried once. SQLite may report that the file is busy at once: where two
+ * connections wait for each other here, its own waiting would never end. */
+static int try_wal(struct store *s, bool *switched, struct error *e)
+{
+	sqlite3_stmt *statement = NULL;
+	TRY(store_prepare(s, "PRAGMA journal_mode = WAL", &statement, e));
+	int status = store_step(s, statement, NULL, "switch it to write-ahead logging", e);
+	const char *mode = status == 1 ? column_text(statement, 0) : NULL;
+	*switched = mode && strcmp(mode, "wal") == 0;
+	sqlite3_finalize(statement);
+	return status < 0 ? status : 0;
+}
+
 static int use_wal(struct store *s, struct error *e)
 {
-	struct store_binder b = {0};
-	TRY(store_prepare(s, "PRAGMA journal_mode = WAL", &b.statement, e));
-	int status = store_step(s, b.statement, &b, "switch it to write-ahead logging", e);
-	const char *mode = status == 1 ? column_text(b.statement, 0) : NULL;
-	if (status >= 0)
-		status = mode && strcmp(mode, "wal") == 0
-				 ? 0
-				 : error_set(e, ERR_STORE,
-					   "%s: its file system has no shared memory for write-ahead logging (a network folder?), "
-					   "expected a local one",
-					   s->path);
-	sqlite3_finalize(b.statement);
-	return status;
+	int64_t end = store_clock(CLOCK_MONOTONIC) + (int64_t)STORE_PATIENCE * 1000000;
+	bool switched = false;
+	int status;
+	while ((status = try_wal(s, &switched, e)) < 0 && (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY &&
+		store_clock(CLOCK_MONOTONIC) < end)
+		sqlite3_sleep(10);
+	TRY(status);
+	if (switched)
+		return 0;
+	return error_set(e, ERR_STORE,
+		"%s: its file system has no shared memory for write-ahead logging (a network folder?), expected a local one", s->path);
 }
 
 static int open_writing(struct store *s, struct error *e)

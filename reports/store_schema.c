@@ -158,19 +158,30 @@ static const char schema_1[] =
 /* Element v brings a file of version v to version v + 1. */
 static const char *const migrations[STORE_SCHEMA_VERSION] = {schema_1};
 
-static int query_number(struct store *s, const char *sql, int64_t *out, struct error *e)
+/* The three numbers come from one statement, so that they are of one moment: another process may be making the tables. */
+static int read_header(struct store *s, int64_t *application, int64_t *user_version, int64_t *objects, struct error *e)
 {
-	struct store_binder b = {0};
-	TRY(store_prepare(s, sql, &b.statement, e));
-	return store_query_int(s, &b, out, "read its header", e);
+	static const char sql[] = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
+				  " FROM pragma_application_id, pragma_user_version";
+	sqlite3_stmt *statement = NULL;
+	if (sqlite3_prepare_v2(s->db, sql, -1, &statement, NULL) != SQLITE_OK)
+		return store_fail(s, "read its header", e);
+	int status = store_step(s, statement, NULL, "read its header", e);
+	if (status == 1) {
+		*application = sqlite3_column_int64(statement, 0);
+		*user_version = sqlite3_column_int64(statement, 1);
+		*objects = sqlite3_column_int64(statement, 2);
+	}
+	sqlite3_finalize(statement);
+	return status < 0 ? status : 0;
 }
 
 int store_identify(struct store *s, int *version, struct error *e)
 {
-	int64_t application = 0, user_version = 0, objects = 0;
-	TRY(query_number(s, "PRAGMA application_id", &application, e));
-	TRY(query_number(s, "PRAGMA user_version", &user_version, e));
-	TRY(query_number(s, "SELECT count(*) FROM sqlite_schema", &objects, e));
+	int64_t application = 0;
+	int64_t user_version = 0;
+	int64_t objects = 0;
+	TRY(read_header(s, &application, &user_version, &objects, e));
 	bool empty = application == 0 && user_version == 0 && objects == 0;
 	if (application != APPLICATION_ID && !empty)
 		return error_set(e, ERR_INPUT,

@@ -1,4 +1,5 @@
-/* Frozen tables of tests/golden/ops, and the hash that makes the inputs which they do not hold (make_ops.py has the same). */
+/* Frozen tables of tests/golden/ops, and the hash that makes the inputs which they do not hold (make_ops.py has the
+ * same). */
 #ifndef ASSAY_TESTS_OPS_GOLDEN_H
 #define ASSAY_TESTS_OPS_GOLDEN_H
 
@@ -34,8 +35,8 @@ static inline float *hash_values(uint64_t seed, size_t count)
 	return out;
 }
 
-/* Calls row with the fields of each line of tests/golden/ops/NAME; returns how many there were. A line with another number of fields
- * fails the test. */
+/* Calls row with the fields of each line of tests/golden/ops/NAME; returns how many there were. A line with another
+ * number of fields fails the test. */
 static inline int golden_each(const char *name, size_t n_fields, void (*row)(char **field))
 {
 	char path[64];

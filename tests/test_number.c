@@ -92,7 +92,7 @@ START_TEST(bf16_all_codes)
 }
 END_TEST
 
-/* Half way between two codes goes to the even one, and a float further to the nearer one; past the largest lies infinity. */
+/* Half way between two codes goes to the even one, a float further to the nearer one; past the largest is infinity. */
 START_TEST(bf16_ties)
 {
 	for (uint32_t code = 0; code < 0x7f80; code++) {

@@ -1,4 +1,5 @@
-/* Latent attention against float64 by NumPy (absorbed and naive), against attend_ref, and against itself in other batches. */
+/* Latent attention against float64 by NumPy (absorbed and naive), against attend_ref, and against itself in other
+ * batches. */
 #include <math.h>
 
 #include "engine/base/number.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "engine/base/number.h"
+#include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/ops_moe.h"
 #include "engine/cpu/pack.h"
 #include "tests/ops_golden.h"
@@ -409,22 +410,23 @@ static void experts_plain(const struct moe *m, const struct experts_args *a, int
 		y[h] += a->residual[t * m->hidden + h];
 }
 
+static const struct {
+	enum weight_format format;
+	int group;
+	bool w8a8;
+} formats[] = {{WEIGHT_F32, 0, false}, {WEIGHT_BF16, 0, false}, {WEIGHT_E4M3, 0, false}, {WEIGHT_E4M3, 0, true},
+	{WEIGHT_INT4, 32, false}};
+
 /* Batches of 1 to 150 tokens, so that experts run over more tokens than one tile holds: every row as if alone. */
 START_TEST(experts_batch_is_rows)
 {
 	enum { T = 150, H = 33, I = 17, E = 5, K = 2 };
-	static const struct {
-		enum weight_format format;
-		int group;
-		bool w8a8;
-	} cases[] = {{WEIGHT_F32, 0, false}, {WEIGHT_BF16, 0, false}, {WEIGHT_E4M3, 0, false}, {WEIGHT_E4M3, 0, true},
-		{WEIGHT_INT4, 32, false}};
 	struct moe m;
 	float *x = hash_values(30, T * H), *weights = hash_values(31, T * K), *residual = hash_values(32, T * H),
 	      *y = hash_values(0, T * H);
 	int32_t experts[T * K];
 
-	moe_init(&m, cases[_i].format, E, H, I, cases[_i].group, cases[_i].w8a8, 7);
+	moe_init(&m, formats[_i].format, E, H, I, formats[_i].group, formats[_i].w8a8, 7);
 	for (int t = 0; t < T; t++) {
 		experts[t * K] = (int32_t)(hash_at(33, (uint64_t)t) % 2); /* experts 0 and 1 get most tokens, 3 none */
 		experts[t * K + 1] = t % 7 ? 2 : 4;
@@ -466,7 +468,50 @@ START_TEST(experts_batch_is_rows)
 }
 END_TEST
 
-/* Outputs 1e8, 1, -1e8 of experts 0, 1, 2: ascending (1e8 + 1) - 1e8 is 0 in float, any order that adds 1 last gives 1. */
+/* The backend's own product and swiglu on two threads, twice for its scratch to grow: the same bits. */
+START_TEST(experts_by_backend)
+{
+	enum { T = 70, H = 48, I = 40, E = 4, K = 2 };
+	struct moe m;
+	struct backend *b;
+	float *x = hash_values(40, T * H), *weights = hash_values(41, T * K), *y = hash_values(0, T * H);
+	int32_t experts[T * K];
+
+	CHECK_OK(cpu_backend_new(2, NULL, &b, &test_error));
+	moe_init(&m, formats[_i].format, E, H, I, formats[_i].group, formats[_i].w8a8, 8);
+	for (int t = 0; t < T; t++) {
+		experts[t * K] = t % 3;
+		experts[t * K + 1] = 3;
+	}
+	for (int count = 2; count <= T; count += T - 2) {
+		struct experts_args args = {.x = x,
+			.n_tokens = count,
+			.hidden = H,
+			.inner = I,
+			.n_chosen = K,
+			.n_experts = E,
+			.experts = experts,
+			.weights = weights,
+			.gate_up = m.gate_up,
+			.down = m.down,
+			.y = y};
+		b->ops->experts(b, &args);
+		for (int t = 0; t < count; t++) {
+			float want[H];
+			experts_plain(&m, &args, t, want);
+			check_same_bits(y + t * H, want, H, "row");
+		}
+	}
+	CHECK_OK(b->ops->finish(b, &test_error));
+	b->ops->destroy(b);
+	moe_free(&m);
+	free(x);
+	free(weights);
+	free(y);
+}
+END_TEST
+
+/* Experts 0, 1, 2 give 1e8, 1, -1e8: ascending (1e8 + 1) - 1e8 is 0 in float, an order that adds 1 last gives 1. */
 START_TEST(experts_ascending)
 {
 	static const float outputs[] = {1e8f, 1.0f, -1e8f};
@@ -508,5 +553,6 @@ void test_program_cases(Suite *suite)
 	TCase *experts = test_case(suite, "experts", 0);
 	tcase_add_test(experts, experts_golden);
 	tcase_add_loop_test(experts, experts_batch_is_rows, 0, 5);
+	tcase_add_loop_test(experts, experts_by_backend, 0, 5);
 	tcase_add_test(experts, experts_ascending);
 }

@@ -199,7 +199,7 @@ START_TEST(copy_golden)
 }
 END_TEST
 
-/* Same format and scale: bytes, whatever they mean (signalling NaN, -0, the second NaN of E4M3); nothing counts as clipped. */
+/* Same format and scale: bytes, whatever they mean (signalling NaN, -0, the second NaN of E4M3); none is clipped. */
 START_TEST(copy_same_is_bytes)
 {
 	const struct kv_geometry geometry = {.page_size = 16, .n_pages = 5, .n_kv_heads = 3, .head_dim = 7};

@@ -134,8 +134,8 @@ START_TEST(list_text)
 	struct outcome result = list(make_store(), false);
 	blank(&result.output, "\n  1  ", 16);
 	blank(&result.output, "\n  2  ", 16);
-	check_text(&result, "run  started           status                 model      samples  variants\n"
-			    "  1  ****************  complete               pocket           4  bf16/bf16 int4/fp8\n"
+	check_text(&result, "run  started           status                 model     samples  variants\n"
+			    "  1  ****************  complete               pocket          4  bf16/bf16 int4/fp8\n"
 			    "  2  ****************  interrupted (limited)  na\\x1bme        2  fp8/fp8\n");
 }
 END_TEST
@@ -190,7 +190,7 @@ START_TEST(show_samples_text)
 		"\n"
 		"variant    task   doc  status     scores          response\n"
 		"bf16/bf16  gsm8k    0  ok         strict-match 1   18\\n#### 18\n"
-		"bf16/bf16  gsm8k    1  truncated  strict-match 1   a\\x00\\x1b[31m long answer that does not fit into a line of …\n"
+		"bf16/bf16  gsm8k    1  truncated  strict-match 1   a\\x00\\x1b[31m long answer that does not fit into a line of…\n"
 		"bf16/bf16  gsm8k    2  error      strict-match 1  context too long\n"
 		"int4/fp8   gsm8k    0  ok         strict-match 1   18\\n#### 18\n");
 	buf_free(&result.output);
@@ -294,7 +294,7 @@ START_TEST(show_samples_json)
 	check_at(root, "samples 0 filtered strict-match", "18");
 	check_at(root, "samples 0 metrics exact_match,strict-match", "1.0");
 	check_at(root, "samples 1 status", "truncated");
-	ck_assert_uint_eq(at(root, "samples 1 response")->text.data[2], 0); /* U+0000 is kept */
+	ck_assert_int_eq(at(root, "samples 1 response")->text.data[2], 0); /* U+0000 is kept */
 	check_at(root, "samples 2 error", "context too long");
 	ck_assert_int_eq(at(root, "samples 2 finish_reason")->type, JSON_NULL);
 	ck_assert_int_eq(at(root, "samples 2 token_ids")->type, JSON_NULL);

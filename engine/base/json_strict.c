@@ -8,7 +8,7 @@
 
 enum {
 	DEPTH_LIMIT = 512,
-	FIRST_BLOCK_NODES = 32,
+	FIRST_BLOCK_NODES = 32, /* at most: a tiny text has few values */
 	LAST_BLOCK_NODES = 8192,
 	PAIRWISE_MEMBERS = 8, /* up to here comparing each with each beats a table */
 };
@@ -104,7 +104,8 @@ static struct json *node_new(struct parser *p)
 {
 	struct node_block *block = p->document->blocks;
 	if (!block || block->used == block->capacity) {
-		size_t capacity = !block                     ? FIRST_BLOCK_NODES
+		size_t most = (size_t)(p->end - p->start) / 2 + 1; /* values that the text can hold: a comma apart */
+		size_t capacity = !block                     ? (most < FIRST_BLOCK_NODES ? most : FIRST_BLOCK_NODES)
 			: block->capacity < LAST_BLOCK_NODES ? block->capacity * 2
 							     : LAST_BLOCK_NODES;
 		block = mem_calloc(1, sizeof(*block) + capacity * sizeof(block->nodes[0]), NULL);

@@ -1,4 +1,5 @@
-/* Multi-head latent attention in its absorbed form (MODELS section 4): one cache row per token, [c (C) | kpe (Dr)], serves all heads. */
+/* Multi-head latent attention in its absorbed form (MODELS section 4): one cache row per token, [c (C) | kpe (Dr)],
+ * serves all heads. */
 #ifndef ASSAY_ENGINE_CPU_OPS_LATENT_H
 #define ASSAY_ENGINE_CPU_OPS_LATENT_H
 
@@ -11,8 +12,8 @@ void latent_write_cpu(const struct latent_write_args *a);
 /* Floats of scratch for latent_attend_cpu on that many threads. */
 size_t latent_attend_scratch_floats(const struct latent_attend_args *a, int threads);
 
-/* Blocks, running softmax and sums as in attend_ref; the value of a position is the first C of its row. Threads split tokens and
- * heads. */
+/* Blocks, running softmax and sums as in attend_ref; the value of a position is the first C of its row. Threads split
+ * tokens and heads. */
 void latent_attend_cpu(const struct latent_attend_args *a, struct thread_pool *pool, float *scratch);
 
 /* Floats of scratch for head_linear_cpu. */

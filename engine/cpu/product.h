@@ -1,5 +1,5 @@
-/* The kernels inside composed ops (experts, head_linear): handed in, so that one matrix product serves every op. Any twin with the
- * bits of linear_ref and swiglu_ref will do. */
+/* The kernels inside composed ops (experts, head_linear): handed in, so that one matrix product serves every op. Any
+ * twin with the bits of linear_ref and swiglu_ref will do. */
 #ifndef ASSAY_ENGINE_CPU_PRODUCT_H
 #define ASSAY_ENGINE_CPU_PRODUCT_H
 
@@ -11,7 +11,8 @@ struct product_kernels {
 	void (*swiglu)(void *context, const struct swiglu_args *a);
 };
 
-/* y = x W^T for x [n_tokens, columns], y [n_tokens, rows]; amax [n_tokens] is overwritten where the weight rounds its input. */
+/* y = x W^T for x [n_tokens, columns], y [n_tokens, rows]; amax [n_tokens] is overwritten where the weight rounds its
+ * input. */
 static inline void product_run(const struct product_kernels *kernels, const struct weight *w, const float *x,
 	int n_tokens, float *amax, float *y)
 {

@@ -179,7 +179,7 @@ static int grow_points(struct normalize_scratch *s, size_t count, struct error *
 
 static int combining_class(int32_t code_point)
 {
-	return utf8proc_get_property(code_point)->combining_class;
+	return unicode_is_new_to_normal_forms(code_point) ? 0 : utf8proc_get_property(code_point)->combining_class;
 }
 
 /* Canonical order: the marks [start, end) by their class, equal ones in the order of the text. Counted, so that a text of nothing
@@ -209,7 +209,10 @@ static int decompose(struct normalize_scratch *s, struct str text, utf8proc_opti
 	for (size_t position = 0; position < text.length;) {
 		int32_t parts[DECOMPOSITION_MAX];
 		int boundary = UTF8PROC_BOUNDCLASS_START;
-		utf8proc_ssize_t n = utf8proc_decompose_char(utf8_next(text, &position), parts, DECOMPOSITION_MAX, form, &boundary);
+		utf8proc_ssize_t n = 1;
+		parts[0] = utf8_next(text, &position);
+		if (!unicode_is_new_to_normal_forms(parts[0]))
+			n = utf8proc_decompose_char(parts[0], parts, DECOMPOSITION_MAX, form, &boundary);
 		if (n < 0 || n > DECOMPOSITION_MAX)
 			return error_set(e, ERR_INPUT, "normalizer: %s", utf8proc_errmsg(n));
 		TRY(grow_points(s, *count + (size_t)n, e));

@@ -60,10 +60,10 @@ static void context_switch(context *from, context *to)
 	cuda_on_cpu_switch(&from->stack_pointer, to->stack_pointer);
 }
 
-static void context_start(context *c, unsigned char *stack, size_t bytes)
+static void context_start(context *c, const void *stack, size_t bytes)
 {
 	/* what a first switch takes off: six registers, then fiber_main's address, on whose entry the stack is as after a call */
-	void **top = reinterpret_cast<void **>(stack + bytes) - 2;
+	void **top = reinterpret_cast<void **>(reinterpret_cast<uintptr_t>(stack) + bytes) - 2;
 	*top = reinterpret_cast<void *>(fiber_main);
 	c->stack_pointer = top - 6;
 }
@@ -77,10 +77,10 @@ static void context_switch(context *from, context *to)
 	swapcontext(from, to);
 }
 
-static void context_start(context *c, unsigned char *stack, size_t bytes)
+static void context_start(context *c, const void *stack, size_t bytes)
 {
 	getcontext(c);
-	c->uc_stack.ss_sp = stack;
+	c->uc_stack.ss_sp = const_cast<void *>(stack);
 	c->uc_stack.ss_size = bytes;
 	c->uc_link = NULL;
 	makecontext(c, fiber_main, 0);
@@ -89,7 +89,7 @@ static void context_start(context *c, unsigned char *stack, size_t bytes)
 
 /* ---- state ---- */
 
-enum { LANES = 32, THREADS_MAX = 1024, PAGE = 4096, STACK_BYTES = 256 * 1024 };
+enum { LANES = 32, THREADS_MAX = 1024, PAGE = 4096, STACK_BYTES = 256 * 1024, SCHEDULER = THREADS_MAX };
 
 struct site {
 	const char *file;
@@ -111,8 +111,10 @@ struct barrier {
 
 struct fiber {
 	context registers;
-	unsigned char *stack;
+	const void *stack; /* lowest byte */
+	size_t stack_bytes;
 	void *shadow; /* the sanitizer's */
+	uint3 index;
 	fiber_state state;
 	site where; /* it waits */
 	unsigned exchanges;
@@ -127,19 +129,16 @@ struct warp {
 
 static struct {
 	uint64_t seed, random;
-	fiber fibers[THREADS_MAX];
+	fiber fibers[THREADS_MAX + 1]; /* the last is the caller of the launch */
 	warp warps[THREADS_MAX / LANES];
 	int n_threads, n_done, running;
+	int before;    /* the fiber that ran before this one */
 	int last_done; /* thread that ended last, -1: none */
 	struct barrier barrier;
 	uint64_t runnable[THREADS_MAX / 64]; /* one bit a thread */
 	const std::function<void()> *kernel;
 	unsigned char *shared;
 	size_t shared_bytes;
-	context scheduler;
-	void *scheduler_shadow;
-	const void *scheduler_stack;
-	size_t scheduler_stack_bytes;
 	bool failed;
 	cudaError_t last_error;
 	char message[512];
@@ -203,30 +202,40 @@ static int choose(void)
 {
 	const int thread = gpu.seed == 0 ? runnable_from(0, true) :
 		gpu.seed == 1            ? runnable_from(THREADS_MAX - 1, false) :
-					   runnable_from((int)(random_next() % (uint64_t)gpu.n_threads), random_next() % 2);
+					   runnable_from((int)((random_next() >> 32) * (uint64_t)gpu.n_threads >> 32), random_next() >> 63);
 	if (thread >= 0)
 		gpu.runnable[thread / 64] &= ~((uint64_t)1 << thread % 64);
 	return thread;
 }
 
-static void fiber_leave(void)
+/* After a switch: the fiber's stack is in use, and what is known of the one before it may be kept. */
+static void fiber_entered(void)
 {
-	fiber *f = &gpu.fibers[gpu.running];
-	void **saved = f->state == DONE ? NULL : &f->shadow;
-	FIBER_LEAVE(saved, gpu.scheduler_stack, gpu.scheduler_stack_bytes);
-	context_switch(&f->registers, &gpu.scheduler);
-	FIBER_ENTER(f->shadow, &gpu.scheduler_stack, &gpu.scheduler_stack_bytes);
+	const fiber *f = &gpu.fibers[gpu.running];
+	fiber *before = &gpu.fibers[gpu.before];
+	FIBER_ENTER(f->shadow, &before->stack, &before->stack_bytes);
+	threadIdx = f->index;
 }
 
-static void fiber_run(int thread)
+static void fiber_switch(int to)
 {
-	fiber *f = &gpu.fibers[thread];
-	gpu.running = thread;
-	const unsigned t = (unsigned)thread;
-	threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
-	FIBER_LEAVE(&gpu.scheduler_shadow, f->stack + PAGE, STACK_BYTES);
-	context_switch(&gpu.scheduler, &f->registers);
-	FIBER_ENTER(gpu.scheduler_shadow, NULL, NULL);
+	fiber *from = &gpu.fibers[gpu.running];
+	gpu.before = gpu.running;
+	gpu.running = to;
+	void **saved = from->state == DONE ? NULL : &from->shadow;
+	FIBER_LEAVE(saved, gpu.fibers[to].stack, gpu.fibers[to].stack_bytes);
+	context_switch(&from->registers, &gpu.fibers[to].registers);
+	fiber_entered();
+}
+
+/* The running fiber waits, or has ended: the next one's turn. */
+static void fiber_leave(void)
+{
+	int next = gpu.failed ? -1 : choose();
+	if (next < 0)
+		next = SCHEDULER;
+	if (next != gpu.running)
+		fiber_switch(next);
 }
 
 /* A thread that has ended can never come to a barrier where another waits. */
@@ -239,7 +248,7 @@ static void fail_ended(int waiting, int ended)
 
 static void fiber_main(void)
 {
-	FIBER_ENTER(NULL, &gpu.scheduler_stack, &gpu.scheduler_stack_bytes);
+	fiber_entered();
 	(*gpu.kernel)();
 	gpu.fibers[gpu.running].state = DONE;
 	gpu.n_done++;
@@ -342,18 +351,22 @@ void cuda_on_cpu_copy_wait(int pending)
 extern "C" unsigned char __start_cuda_on_cpu_shared[] __attribute__((weak));
 extern "C" unsigned char __stop_cuda_on_cpu_shared[] __attribute__((weak));
 
-static void fiber_start(fiber *f)
+static void fiber_start(int thread)
 {
-	if (!f->stack) {
-		void *stack = mmap(NULL, PAGE + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE) != 0) {
+	fiber *f = &gpu.fibers[thread];
+	const unsigned t = (unsigned)thread;
+	if (!f->stack) { /* with a page below it that must not be touched */
+		void *memory = mmap(NULL, PAGE + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED || mprotect(memory, PAGE, PROT_NONE) != 0) {
 			perror("stack of a fiber");
 			abort();
 		}
-		f->stack = static_cast<unsigned char *>(stack);
+		f->stack = static_cast<unsigned char *>(memory) + PAGE;
+		f->stack_bytes = STACK_BYTES;
 	}
-	context_start(&f->registers, f->stack + PAGE, STACK_BYTES);
+	context_start(&f->registers, f->stack, f->stack_bytes);
 	f->shadow = NULL;
+	f->index = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
 	f->exchanges = 0;
 	f->groups.clear();
 	f->open.clear();
@@ -378,12 +391,13 @@ static void block_run(void)
 	gpu.last_done = -1;
 	memset(gpu.runnable, 0, sizeof(gpu.runnable));
 	for (int i = 0; i < gpu.n_threads; i++) {
-		fiber_start(&gpu.fibers[i]);
+		fiber_start(i);
 		gpu.warps[i / LANES].barrier.arrived = 0;
 	}
 	make_runnable(0, gpu.n_threads);
-	for (int thread; !gpu.failed && (thread = choose()) >= 0;)
-		fiber_run(thread);
+	gpu.running = SCHEDULER;
+	gpu.fibers[SCHEDULER].state = RUNNABLE;
+	fiber_leave(); /* back here when no thread can run */
 	if (!gpu.failed && gpu.n_done < gpu.n_threads)
 		fail_deadlock();
 }
@@ -423,7 +437,7 @@ void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared
 	gridDim = grid;
 	blockDim = block;
 	for (int i = 0; gpu.failed && i < THREADS_MAX && gpu.fibers[i].stack; i++)
-		STACK_FORGET(gpu.fibers[i].stack + PAGE, STACK_BYTES);
+		STACK_FORGET(gpu.fibers[i].stack, gpu.fibers[i].stack_bytes);
 	gpu.failed = false;
 	if (!configuration_allowed(kernel, shared_bytes))
 		return;
