@@ -97,17 +97,18 @@ static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4],
 	} own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
 	const cuda_on_cpu_gathered<fragments> warp = cuda_on_cpu_gather(own);
 	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-	fragments rows[4], columns[2][4]; /* of the four lanes that share a row of a, and a column of b */
-	for (int i = 0; i < 4; i++) {
-		rows[i] = warp[4 * g + i];
-		columns[0][i] = warp[4 * (2 * t) + i];
-		columns[1][i] = warp[4 * (2 * t + 1) + i];
+	float2 left[2][8], right[2][8]; /* two rows of a, two columns of b, in pairs along k */
+	for (int pair = 0; pair < 8; pair++) {
+		const fragments row = warp[4 * g + pair % 4];
+		for (int i = 0; i < 2; i++) {
+			left[i][pair] = bf16_pair_widen(row.a[i + pair / 4 * 2]);
+			right[i][pair] = bf16_pair_widen(warp[4 * (2 * t + i) + pair % 4].b[pair / 4]);
+		}
 	}
 	for (int i = 0; i < 4; i++) {
-		for (int k = 0; k < 16; k += 2) {
-			const uint32_t left = rows[k % 8 / 2].a[i / 2 + k / 8 * 2], right = columns[i % 2][k % 8 / 2].b[k / 8];
-			c[i] = fmaf(bf16_pair_widen(left).x, bf16_pair_widen(right).x, c[i]);
-			c[i] = fmaf(bf16_pair_widen(left).y, bf16_pair_widen(right).y, c[i]);
+		for (int pair = 0; pair < 8; pair++) {
+			c[i] = fmaf(left[i / 2][pair].x, right[i % 2][pair].x, c[i]);
+			c[i] = fmaf(left[i / 2][pair].y, right[i % 2][pair].y, c[i]);
 		}
 	}
 #endif

@@ -58,8 +58,8 @@ typedef int command_function(const struct options *o, struct error *e);
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
- * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged here.
- * o is to be freed on failure, too. */
+ * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged
+ * here. o is to be freed on failure, too. */
 int options_parse(int argc, char **argv, struct options *o, struct error *e);
 void options_free(struct options *o);
 
@@ -69,7 +69,8 @@ void options_help(const char *command, struct buf *out);
 /* "512MiB", "1.5GiB", "4096" to bytes. ERR_USAGE for anything else, or what 64 bits do not hold. */
 int parse_size(const char *text, uint64_t *out);
 
-/* The database to use: --db, else $XDG_DATA_HOME/assay/assay.db, else ~/.local/share/assay/assay.db. The caller frees it. */
+/* The database to use: --db, else $XDG_DATA_HOME/assay/assay.db, else ~/.local/share/assay/assay.db. The caller frees
+ * it. */
 char *db_path(const struct options *o, struct error *e);
 
 /* The folder of the bundled pocket set ("model" and "data" below it): beside the program, or where it was installed.
@@ -78,7 +79,8 @@ char *pocket_folder(struct error *e);
 
 /* True after SIGINT or SIGTERM: finish the sample in hand, then stop with ERR_INTERRUPTED. */
 bool interrupted(void);
-/* Only for commands that ask interrupted() often: the first signal sets that flag, a second one ends the process at once with 130. */
+/* Only for commands that ask interrupted() often: the first signal sets that flag, a second one ends the process at
+ * once with 130. */
 void interrupt_handlers_install(void);
 
 #endif

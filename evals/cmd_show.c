@@ -65,8 +65,8 @@ static int find_suite(struct show *s, const char *wanted, struct error *e)
 	if (s->suite.length)
 		return 0;
 	TRY(store_counts_each(s->store, s->run_id, see_suite, s, e));
-	return error_set(e, ERR_USAGE, "run %" PRId64 " holds no answers of suite '%.80s'; it has:%s", s->run_id, wanted,
-		s->suites.length ? buf_text(&s->suites) : " none");
+	return error_set(e, ERR_USAGE, "run %" PRId64 " holds no answers of suite '%.80s'; it has:%s", s->run_id,
+		wanted, s->suites.length ? buf_text(&s->suites) : " none");
 }
 
 static int take_variant(void *context, const struct store_variant *variant, struct error *e)
@@ -167,8 +167,9 @@ static int print_sample_json(void *context, const struct store_sample *sample, s
 	const struct {
 		const char *name, *text;
 	} texts[] = {{"variant", buf_text(&s->variant)}, {"suite", sample->suite}, {"task", sample->task},
-		{"doc_hash", sample->doc_hash}, {"prompt_hash", sample->prompt_hash}, {"target_hash", sample->target_hash},
-		{"status", sample_status_name(sample->status)}, {"finish_reason", sample->finish_reason}, {"error", sample->error}};
+		{"doc_hash", sample->doc_hash}, {"prompt_hash", sample->prompt_hash},
+		{"target_hash", sample->target_hash}, {"status", sample_status_name(sample->status)},
+		{"finish_reason", sample->finish_reason}, {"error", sample->error}};
 	buf_clear(line);
 	buf_append_text(line, s->first ? "\n{" : ",\n{");
 	s->first = false;

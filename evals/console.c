@@ -123,7 +123,8 @@ static void append_duration(struct buf *out, double seconds)
 {
 	int64_t s = (int64_t)seconds;
 	if (s >= 3600)
-		buf_printf(out, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60), (long long)(s % 60));
+		buf_printf(out, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60),
+			(long long)(s % 60));
 	else
 		buf_printf(out, "%lld:%02lld", (long long)(s / 60), (long long)(s % 60));
 }

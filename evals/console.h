@@ -1,5 +1,5 @@
-/* What a person sees: progress and messages on stderr, tables on stdout. A line that moves is shown on a terminal only; elsewhere
- * (a file, CI, TERM=dumb) progress is a plain line now and then, without a carriage return or an escape sequence. */
+/* What a person sees: progress and messages on stderr, tables on stdout. A line that moves is shown on a terminal only;
+ * elsewhere (a file, CI, TERM=dumb) progress is a plain line now and then, without a carriage return or an escape. */
 #ifndef ASSAY_EVALS_CONSOLE_H
 #define ASSAY_EVALS_CONSOLE_H
 
@@ -17,9 +17,9 @@ enum { CONSOLE_LINE_SECONDS = 5 };
 struct console {
 	FILE *messages; /* stderr */
 	bool quiet, verbose;
-	bool bar;                        /* progress is a line that moves */
+	bool bar;                          /* progress is a line that moves */
 	bool color_output, color_messages; /* of stdout, of stderr */
-	int64_t (*now)(void);            /* monotonic nanoseconds */
+	int64_t (*now)(void);              /* monotonic nanoseconds */
 
 	int64_t last_shown; /* when progress was last written; 0: never */
 	int bar_width;      /* columns of the bar that stand on the screen now */
@@ -28,8 +28,8 @@ struct console {
 /* Looks at the options, the streams and NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM, CI. */
 void console_init(struct console *c, const struct options *o, FILE *output, FILE *messages);
 
-/* Whether colours go to a stream: --color first, then NO_COLOR (not empty), FORCE_COLOR or CLICOLOR_FORCE (not empty, not 0),
- * then whether it is a terminal that is not dumb. */
+/* Whether colours go to a stream: --color first, then NO_COLOR (not empty), then FORCE_COLOR or CLICOLOR_FORCE (not
+ * empty, not 0), then whether it is a terminal that is not dumb. */
 bool console_wants_color(enum color_mode mode, bool is_terminal);
 
 /* "assay: MESSAGE" on stderr; a bar makes room. A note is left out when quiet, a detail unless verbose. */
@@ -40,9 +40,9 @@ void console_detail(struct console *c, const char *format, ...) __attribute__((f
 /* Progress of one task. */
 struct progress {
 	struct console *console;
-	const char *label;     /* "gsm8k bf16/fp8" */
+	const char *label; /* "gsm8k bf16/fp8" */
 	int64_t total;
-	int64_t done_before;   /* done in an earlier run */
+	int64_t done_before; /* done in an earlier run */
 	int64_t begun;
 };
 
@@ -57,8 +57,8 @@ void progress_end(struct progress *p);
 /* Columns of a terminal that s takes. */
 int text_width(struct str s);
 
-/* Appends s so that it is safe and one line on a terminal: control characters and those that reorder text are written as \n, \x1b or
- * \u202e, invalid UTF-8 as U+FFFD. */
+/* Appends s so that it is safe and one line on a terminal: control characters and those that reorder text are written
+ * as \n, \x1b or \u202e, invalid UTF-8 as U+FFFD. */
 void text_append_printable(struct buf *out, struct str s);
 
 /* Appends at most columns of s (itself printable); what was cut is marked by an ellipsis. */
@@ -83,7 +83,7 @@ struct table {
 };
 
 void table_init(struct table *t, const char *align);
-/* Each adds the next cell, from left to right and top to bottom; the first row is the header. Text becomes printable. */
+/* Each adds the next cell, row by row; the first row is the header. Text becomes printable. */
 void table_add(struct table *t, struct str text);
 void table_printf(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends the lines to out, the header in bold when colours are on. PRECOND: whole rows. */

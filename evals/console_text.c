@@ -25,7 +25,8 @@ int text_width(struct str s)
 /* Line and paragraph separators, and the marks that make a terminal show text in another order than it stands. */
 static bool reorders(int32_t c)
 {
-	return c == 0x061c || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+	return c == 0x061c || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+		(c >= 0x2066 && c <= 0x2069);
 }
 
 void text_append_printable(struct buf *out, struct str s)

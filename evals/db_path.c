@@ -12,7 +12,8 @@ static char *data_home(struct error *e)
 	const char *home = getenv("HOME");
 	if (home && home[0] == '/')
 		return path_join(home, ".local/share/assay", e);
-	error_set(e, ERR_USAGE, "no place for the database: neither XDG_DATA_HOME nor HOME is an absolute path, expected --db FILE");
+	error_set(e, ERR_USAGE,
+		"no place for the database: neither XDG_DATA_HOME nor HOME is an absolute path, expected --db FILE");
 	return NULL;
 }
 

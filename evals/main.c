@@ -22,8 +22,8 @@ static const struct {
 	{"rescore", cmd_rescore},
 };
 
-/* A standard stream that was closed would give its number to the next file that is opened, and then be written into it. Opened the
- * wrong way round, each still fails when it is used. */
+/* A standard stream that was closed would give its number to the next file that is opened, which would then be written
+ * as if it were the stream. Opened the wrong way round, each still fails when it is used. */
 static void open_standard_files(void)
 {
 	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
@@ -60,7 +60,8 @@ static int finish_output(int exit_code, struct error *e)
 		return exit_code;
 	if (exit_code)
 		return exit_code; /* the first failure is the one to tell */
-	return error_exit_code(error_set(e, ERR_IO, "cannot write to standard output: %s", number ? strerror(number) : "failed"));
+	return error_exit_code(
+		error_set(e, ERR_IO, "cannot write to standard output: %s", number ? strerror(number) : "failed"));
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,8 @@ const struct command_row command_table[] = {
 		"Each line of FILE (default: standard input) is one text, without its line feed.\n"},
 	{"generate", GENERATE, 0, 0, "", "let a model go on with prompts", ""},
 	{"logprobs", LOGPROBS, 0, 1, "[FILE]", "log-probabilities of continuations",
-		"FILE (default: standard input) holds lines {\"context\", \"continuation\"}, each a string or an array of token ids.\n"},
+		"FILE (default: standard input) holds lines {\"context\", \"continuation\"}, each a string or an array "
+		"of token ids.\n"},
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
@@ -38,78 +39,77 @@ enum {
 	DATA = RUN | PROMPTS | RESCORE,
 };
 
-#define AT(member) offsetof(struct options, member)
-
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
+#define AT(member) offsetof(struct options, member)
+#define ROW_OPTION(name, value, kind, commands, member, help)                   \
+	{                                                                       \
+		name, value, kind, commands, AT(member), 0, 0, 0, NULL, 0, help \
+	}
+#define TEXT_OPTION(name, value, commands, member, help) ROW_OPTION(name, value, OPTION_TEXT, commands, member, help)
+#define FLAG_OPTION(name, letter, commands, member, help)                                  \
+	{                                                                                  \
+		name, NULL, OPTION_FLAG, commands, AT(member), 0, 0, 0, NULL, letter, help \
+	}
+#define CHOICE_OPTION(name, value, kind, commands, member, choices, help)          \
+	{                                                                          \
+		name, value, kind, commands, AT(member), 0, 0, 0, choices, 0, help \
+	}
+#define LIST_OPTION(name, value, kind, commands, member, count, help)                   \
+	{                                                                               \
+		name, value, kind, commands, AT(member), AT(count), 0, 0, NULL, 0, help \
+	}
+#define RANGE_OPTION(name, value, kind, commands, member, low, high, help)           \
+	{                                                                            \
+		name, value, kind, commands, AT(member), 0, low, high, NULL, 0, help \
+	}
+#define INT_OPTION(name, value, commands, member, low, high, help) \
+	RANGE_OPTION(name, value, OPTION_INT, commands, member, low, high, help)
+
 const struct option_row option_table[] = {
-	{.name = "model", .kind = OPTION_TEXT, .commands = MODEL, .member = AT(model), .value = "PATH",
-		.help = "Hugging Face folder; default: the bundled pocket model"},
-	{.name = "variant", .kind = OPTION_LIST, .commands = ENGINE, .member = AT(variants), .count = AT(n_variants),
-		.value = "W/K",
-		.help = "weights bf16 fp8 fp8w int4 int4g32 int4g64, KV cache f32 bf16 fp8; repeatable; default bf16/bf16"},
-	{.name = "data", .kind = OPTION_TEXT, .commands = DATA, .member = AT(data), .value = "DIR",
-		.help = "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"},
-	{.name = "suite", .kind = OPTION_NAMES, .commands = DATA, .member = AT(suites), .count = AT(n_suites),
-		.value = "A,B", .help = "suites by name; 'assay list --suites' lists them"},
-	{.name = "fewshot", .kind = OPTION_INT, .commands = RUN | PROMPTS, .member = AT(fewshot), .value = "K",
-		.help = "solved examples before each question; default: the suite's own", .low = 0, .high = 1000},
-	{.name = "limit", .kind = OPTION_LIMIT, .commands = RUN | PROMPTS, .member = AT(limit), .value = "N",
-		.help = "only the first N items of each suite, or below 1 that fraction; such a run is not for gating"},
-	{.name = "seed", .kind = OPTION_SEED, .commands = RUN | PROMPTS | GENERATE, .member = AT(seed), .value = "S",
-		.help = "seed of few-shot choice and sampling"},
-	{.name = "guard", .kind = OPTION_CHOICE, .commands = ENGINE, .member = AT(guard), .value = "LEVEL",
-		.help = "integrity checks: none, tags, pages, chain or digest; default none", .choices = guards},
-	{.name = "threads", .kind = OPTION_INT, .commands = ENGINE, .member = AT(threads), .value = "N",
-		.help = "default: all processors", .low = 1, .high = 1024},
-	{.name = "page-size", .kind = OPTION_INT, .commands = ENGINE, .member = AT(page_size), .value = "N",
-		.help = "tokens of a KV page", .low = 1, .high = INT_MAX},
-	{.name = "kv-memory", .kind = OPTION_SIZE, .commands = ENGINE, .member = AT(kv_memory), .value = "SIZE",
-		.help = "memory of the KV cache: bytes, or a number with KiB, MiB or GiB"},
-	{.name = "max-batch-tokens", .kind = OPTION_INT, .commands = ENGINE, .member = AT(max_batch_tokens), .value = "N",
-		.help = "tokens of one step", .low = 1, .high = INT_MAX},
-	{.name = "chunk", .kind = OPTION_INT, .commands = ENGINE, .member = AT(chunk), .value = "N",
-		.help = "longest piece of a prefill", .low = 1, .high = INT_MAX},
-	{.name = "max-requests", .kind = OPTION_INT, .commands = ENGINE, .member = AT(max_requests), .value = "N",
-		.help = "requests in flight", .low = 1, .high = INT_MAX},
-	{.name = "db", .kind = OPTION_TEXT, .commands = STORE, .member = AT(db), .value = "FILE",
-		.help = "the store; default $XDG_DATA_HOME/assay/assay.db"},
-	{.name = "ids", .kind = OPTION_FLAG, .commands = TOKENIZE, .member = AT(ids), .help = "print ids, not pieces"},
-	{.name = "json-lines", .kind = OPTION_FLAG, .commands = TOKENIZE, .member = AT(json_lines),
-		.help = "lines of input are JSON strings"},
-	{.name = "prompt", .kind = OPTION_TEXT, .commands = GENERATE, .member = AT(prompt), .value = "TEXT",
-		.help = "the prompt"},
-	{.name = "prompts", .kind = OPTION_TEXT, .commands = GENERATE, .member = AT(prompts), .value = "FILE",
-		.help = "lines {\"prompt\"}"},
-	{.name = "max-tokens", .kind = OPTION_INT, .commands = GENERATE, .member = AT(max_tokens), .value = "N",
-		.help = "most tokens of an answer", .low = 1, .high = INT_MAX},
-	{.name = "stop", .kind = OPTION_LIST, .commands = GENERATE, .member = AT(stops), .count = AT(n_stops),
-		.value = "TEXT", .help = "the answer ends before this text; repeatable"},
-	{.name = "temperature", .kind = OPTION_NUMBER, .commands = GENERATE, .member = AT(temperature), .value = "T",
-		.help = "0 (default) takes the likeliest token", .low = 0, .high = 1000},
-	{.name = "top-p", .kind = OPTION_NUMBER, .commands = GENERATE, .member = AT(top_p), .value = "P",
-		.help = "draw among the likeliest tokens that make up this probability; default 1", .low = 0, .high = 1},
-	{.name = "top-k", .kind = OPTION_INT, .commands = GENERATE, .member = AT(top_k), .value = "K",
-		.help = "draw among the K likeliest tokens; default 0: all", .low = 0, .high = INT_MAX},
-	{.name = "hashes", .kind = OPTION_FLAG, .commands = PROMPTS, .member = AT(hashes),
-		.help = "print a table of hashes of documents, prompts and targets"},
-	{.name = "samples", .kind = OPTION_FLAG, .commands = PROMPTS, .member = AT(samples),
-		.help = "print the prompts, a JSON document a line"},
-	{.name = "samples", .kind = OPTION_TEXT, .commands = SHOW, .member = AT(show_samples), .value = "SUITE",
-		.help = "show every answer of that suite, too"},
-	{.name = "suites", .kind = OPTION_FLAG, .commands = LIST, .member = AT(list_suites),
-		.help = "list the names that --suite takes"},
-	{.name = "dry-run", .kind = OPTION_FLAG, .commands = RUN, .member = AT(dry_run),
-		.help = "print what would be done, do nothing"},
-	{.name = "json", .kind = OPTION_FLAG, .commands = STORE | GENERATE | LOGPROBS | RESCORE, .member = AT(json),
-		.help = "print JSON"},
-	{.name = "color", .kind = OPTION_COLOR, .commands = EVERY, .member = AT(color), .value = "WHEN",
-		.help = "auto, always or never; default auto", .choices = colors},
-	{.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .commands = EVERY, .member = AT(quiet),
-		.help = "no progress and no notes"},
-	{.name = "verbose", .letter = 'v', .kind = OPTION_FLAG, .commands = EVERY, .member = AT(verbose),
-		.help = "say more on standard error"},
-	{.name = "help", .letter = 'h', .kind = OPTION_FLAG, .commands = EVERY, .member = AT(help), .help = "this text"},
+	TEXT_OPTION("model", "PATH", MODEL, model, "Hugging Face folder; default: the bundled pocket model"),
+	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
+		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
+	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),
+	LIST_OPTION("suite", "A,B", OPTION_NAMES, DATA, suites, n_suites,
+		"suites by name; 'assay list --suites' lists them"),
+	INT_OPTION("fewshot", "K", RUN | PROMPTS, fewshot, 0, 1000,
+		"solved examples before each question; default: the suite's own"),
+	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,
+		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed, "seed of few-shot choice and sampling"),
+	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
+		"integrity checks: none, tags, pages, chain or digest; default none"),
+	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
+	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page"),
+	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
+		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB"),
+	INT_OPTION("max-batch-tokens", "N", ENGINE, max_batch_tokens, 1, INT_MAX, "tokens of one step"),
+	INT_OPTION("chunk", "N", ENGINE, chunk, 1, INT_MAX, "longest piece of a prefill"),
+	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests in flight"),
+	TEXT_OPTION("db", "FILE", STORE, db, "the store; default $XDG_DATA_HOME/assay/assay.db"),
+	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
+	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
+	TEXT_OPTION("prompt", "TEXT", GENERATE, prompt, "the prompt"),
+	TEXT_OPTION("prompts", "FILE", GENERATE, prompts, "lines {\"prompt\"}"),
+	INT_OPTION("max-tokens", "N", GENERATE, max_tokens, 1, INT_MAX, "most tokens of an answer"),
+	LIST_OPTION(
+		"stop", "TEXT", OPTION_LIST, GENERATE, stops, n_stops, "the answer ends before this text; repeatable"),
+	RANGE_OPTION("temperature", "T", OPTION_NUMBER, GENERATE, temperature, 0, 1000,
+		"0 (default) takes the likeliest token"),
+	RANGE_OPTION("top-p", "P", OPTION_NUMBER, GENERATE, top_p, 0, 1,
+		"draw among the likeliest tokens that make up this probability; default 1"),
+	INT_OPTION("top-k", "K", GENERATE, top_k, 0, INT_MAX, "draw among the K likeliest tokens; default 0: all"),
+	FLAG_OPTION("hashes", 0, PROMPTS, hashes, "print a table of hashes of documents, prompts and targets"),
+	FLAG_OPTION("samples", 0, PROMPTS, samples, "print the prompts, a JSON document a line"),
+	TEXT_OPTION("samples", "SUITE", SHOW, show_samples, "show every answer of that suite, too"),
+	FLAG_OPTION("suites", 0, LIST, list_suites, "list the names that --suite takes"),
+	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
+	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE, json, "print JSON"),
+	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
+	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
+	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),
+	FLAG_OPTION("help", 'h', EVERY, help, "this text"),
 	{.name = NULL},
 };

@@ -41,15 +41,15 @@ enum option_kind {
 };
 
 struct option_row {
-	const char *name; /* without its dashes */
-	char letter;      /* 0: none */
+	const char *name;  /* without its dashes */
+	const char *value; /* as help writes it; NULL for a flag */
 	enum option_kind kind;
-	unsigned commands; /* enum command_bit, or-ed: who takes it */
+	unsigned commands;    /* enum command_bit, or-ed: who takes it */
 	size_t member, count; /* offsets in struct options; count for lists */
-	const char *value;    /* as help writes it; NULL for a flag */
-	const char *help;
 	double low, high;
 	const char *const *choices; /* NULL-terminated */
+	char letter;                /* 0: none */
+	const char *help;
 };
 
 extern const struct command_row command_table[]; /* name NULL ends it */

@@ -105,8 +105,9 @@ int parse_size(const char *text, uint64_t *out)
 			continue;
 		if (!option_parse_uint(whole, &bytes) || __builtin_mul_overflow(bytes, units[i].bytes, &bytes))
 			return ERR_USAGE;
-		bool fits = !fraction || (units[i].bytes > 1 &&
-						 parse_fraction(fraction, (size_t)(suffix - fraction), units[i].bytes, &rest));
+		bool fits = !fraction ||
+			(units[i].bytes > 1 &&
+				parse_fraction(fraction, (size_t)(suffix - fraction), units[i].bytes, &rest));
 		if (!fits || __builtin_add_overflow(bytes, rest, out))
 			return ERR_USAGE;
 		return 0;

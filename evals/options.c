@@ -75,20 +75,22 @@ static int unknown_option(const struct parser *p, const char *argument, struct e
 			if (elsewhere->commands & c->bit)
 				snprintf(takers + used, sizeof(takers) - used, "%s%s", used ? ", " : "", c->name);
 		}
-		return error_set(e, ERR_USAGE, "'assay %s' does not take --%s, it belongs to: %s", command, elsewhere->name, takers);
+		return error_set(e, ERR_USAGE, "'assay %s' does not take --%s, it belongs to: %s", command,
+			elsewhere->name, takers);
 	}
 	const char *nearest = nearest_option(p->command->bit, wanted);
 	if (nearest)
-		return error_set(e, ERR_USAGE, "'assay %s' has no option '%.80s'; did you mean --%s?", command, argument, nearest);
-	return error_set(e, ERR_USAGE, "'assay %s' has no option '%.80s'; 'assay %s --help' lists them", command, argument,
-		command);
+		return error_set(e, ERR_USAGE, "'assay %s' has no option '%.80s'; did you mean --%s?", command,
+			argument, nearest);
+	return error_set(e, ERR_USAGE, "'assay %s' has no option '%.80s'; 'assay %s --help' lists them", command,
+		argument, command);
 }
 
 static int unknown_command(const char *name, struct error *e)
 {
 	if (name[0] == '-')
-		return error_set(e, ERR_USAGE, "expected a command before '%.80s': assay COMMAND [options]; 'assay --help' lists them",
-			name);
+		return error_set(e, ERR_USAGE,
+			"expected a command before '%.80s': assay COMMAND [options]; 'assay --help' lists them", name);
 	const char *nearest = nearest_command(name);
 	if (nearest)
 		return error_set(e, ERR_USAGE, "'%.80s' is not a command; did you mean '%s'?", name, nearest);
@@ -131,8 +133,9 @@ static int set_limit(const struct option_row *row, const char *value, struct opt
 	o->note[0] = '\0';
 	if (limit >= 1 && strchr(value, '.')) {
 		bool one = limit < 2;
-		snprintf(o->note, sizeof(o->note), "--limit %.20s means the first %.0f item%s of each suite; a fraction is below 1",
-			value, one ? 1.0 : __builtin_floor(limit), one ? "" : "s");
+		snprintf(o->note, sizeof(o->note),
+			"--limit %.20s means the first %.0f item%s of each suite; a fraction is below 1", value,
+			one ? 1.0 : __builtin_floor(limit), one ? "" : "s");
 	}
 	return 0;
 }
@@ -240,21 +243,23 @@ static int set_value(struct parser *p, const struct option_row *row, const char 
 /* ---- Arguments ---- */
 
 /* The value of an option that wants one: behind its '=', or the next argument, unless that is an option itself. */
-static int take_value(struct parser *p, const struct option_row *row, const char *equals, const char **value, struct error *e)
+static int take_value(
+	struct parser *p, const struct option_row *row, const char *equals, const char **value, struct error *e)
 {
 	*value = NULL;
 	if (equals) {
 		*value = equals + 1;
-		return row->value ? 0 : error_set(e, ERR_USAGE, "--%s takes no value, it has '%.80s'", row->name, *value);
+		return row->value ? 0
+				  : error_set(e, ERR_USAGE, "--%s takes no value, it has '%.80s'", row->name, *value);
 	}
 	if (!row->value)
 		return 0;
 	const char *next = p->next < p->argc ? p->argv[p->next] : NULL;
 	bool is_option = next && strncmp(next, "--", 2) == 0 &&
-			 (!next[2] || find_option(EVERY, next + 2, strcspn(next + 2, "=")));
+		(!next[2] || find_option(EVERY, next + 2, strcspn(next + 2, "=")));
 	if (next && is_option)
-		return error_set(e, ERR_USAGE, "--%s: no value before '%s', expected %s (if it is the value: --%s=%s)", row->name, next,
-			row->value, row->name, next);
+		return error_set(e, ERR_USAGE, "--%s: no value before '%s', expected %s (if it is the value: --%s=%s)",
+			row->name, next, row->value, row->name, next);
 	if (!next)
 		return error_set(e, ERR_USAGE, "--%s: no value, expected %s", row->name, row->value);
 	*value = next;
@@ -285,8 +290,8 @@ static int add_argument(struct parser *p, const char *argument, struct error *e)
 {
 	struct options *o = p->o;
 	if (o->n_arguments == p->command->max_arguments)
-		return error_set(e, ERR_USAGE, "'assay %s': unexpected argument '%.80s', expected %s", p->command->name, argument,
-			*p->command->arguments ? p->command->arguments : "options only");
+		return error_set(e, ERR_USAGE, "'assay %s': unexpected argument '%.80s', expected %s", p->command->name,
+			argument, *p->command->arguments ? p->command->arguments : "options only");
 	o->arguments[o->n_arguments++] = argument;
 	return 0;
 }
@@ -325,7 +330,8 @@ int options_parse(int argc, char **argv, struct options *o, struct error *e)
 	struct parser p = {.argc = argc, .argv = argv, .next = 2, .o = o};
 	const char *first = argc > 1 ? argv[1] : NULL;
 	if (!first)
-		return error_set(e, ERR_USAGE, "expected a command: assay COMMAND [options]; 'assay --help' lists them");
+		return error_set(
+			e, ERR_USAGE, "expected a command: assay COMMAND [options]; 'assay --help' lists them");
 	o->help = strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0;
 	o->version = strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0;
 	if (o->version || (o->help && argc < 3))
@@ -356,7 +362,8 @@ static void help_of_option(const struct option_row *row, struct buf *out)
 	char letter[8] = "    ";
 	if (row->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
-	snprintf(left, sizeof(left), "  %s--%s%s%s", letter, row->name, row->value ? " " : "", row->value ? row->value : "");
+	snprintf(left, sizeof(left), "  %s--%s%s%s", letter, row->name, row->value ? " " : "",
+		row->value ? row->value : "");
 	buf_printf(out, "%-28s %s\n", left, row->help);
 }
 
@@ -364,8 +371,10 @@ void options_help(const char *command, struct buf *out)
 {
 	const struct command_row *c = command ? command_find(command) : NULL;
 	if (!c) {
-		buf_append_text(out, "usage: assay COMMAND [options]\n\n"
-				     "May a cheaper way of serving a language model ship? The same questions under every format.\n\n");
+		buf_append_text(out,
+			"usage: assay COMMAND [options]\n\n"
+			"May a cheaper way of serving a language model ship? The same questions under every "
+			"format.\n\n");
 		for (c = command_table; c->name; c++)
 			buf_printf(out, "  %-10s %s\n", c->name, c->summary);
 		buf_append_text(out, "\n'assay COMMAND --help' says more. 'assay --version' prints the version.\n");

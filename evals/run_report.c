@@ -128,8 +128,10 @@ static int keep_variant(void *context, const struct store_variant *v, struct err
 	struct report *r = context;
 	TRY(grow(&r->variants, r->n_variants, sizeof(*r->variants), e));
 	struct variant *kept = &r->variants[r->n_variants++];
-	*kept = (struct variant){.id = v->variant_id, .weights_bytes = v->weights_bytes,
-		.kv_bytes_per_token = v->kv_bytes_per_token, .kv_tokens = v->kv_tokens};
+	*kept = (struct variant){.id = v->variant_id,
+		.weights_bytes = v->weights_bytes,
+		.kv_bytes_per_token = v->kv_bytes_per_token,
+		.kv_tokens = v->kv_tokens};
 	TRY(copy(v->name, &kept->name, e));
 	return copy(v->facts.data, &kept->facts, e);
 }
@@ -139,7 +141,8 @@ static int keep_result(void *context, const struct store_result *x, struct error
 	struct report *r = context;
 	TRY(grow(&r->results, r->n_results, sizeof(*r->results), e));
 	struct result *kept = &r->results[r->n_results++];
-	*kept = (struct result){.variant_id = x->variant_id, .n = x->n, .value = x->value, .stderr_value = x->stderr_value};
+	*kept = (struct result){
+		.variant_id = x->variant_id, .n = x->n, .value = x->value, .stderr_value = x->stderr_value};
 	TRY(copy(x->suite, &kept->suite, e));
 	TRY(copy(x->task, &kept->task, e));
 	return copy(x->metric, &kept->metric, e);
@@ -329,10 +332,11 @@ void run_report_json_head(const struct store_run *run, struct buf *out)
 {
 	const struct {
 		const char *name, *text;
-	} members[] = {{"uid", run->uid}, {"kind", run->kind}, {"status", run_status_name(run->status)}, {"host", run->host},
-		{"version", run->version}, {"command", run->command}, {"config_hash", run->config_hash}, {"model", run->model},
-		{"model_fingerprint", run->model_fingerprint}, {"tokenizer_hash", run->tokenizer_hash},
-		{"template_hash", run->template_hash}, {"numerics_id", run->numerics_id}};
+	} members[] = {{"uid", run->uid}, {"kind", run->kind}, {"status", run_status_name(run->status)},
+		{"host", run->host}, {"version", run->version}, {"command", run->command},
+		{"config_hash", run->config_hash}, {"model", run->model}, {"model_fingerprint", run->model_fingerprint},
+		{"tokenizer_hash", run->tokenizer_hash}, {"template_hash", run->template_hash},
+		{"numerics_id", run->numerics_id}};
 	json_member_int(out, "run", run->run_id);
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		buf_append_text(out, ", ");
@@ -355,7 +359,8 @@ static void append_metrics(const struct report *r, const struct result *first, s
 {
 	json_member_int(out, "n", first->n);
 	for (const struct result *x = first; x < r->results + r->n_results; x++) {
-		if (x->variant_id != first->variant_id || strcmp(x->suite, first->suite) != 0 || strcmp(x->task, first->task) != 0)
+		if (x->variant_id != first->variant_id || strcmp(x->suite, first->suite) != 0 ||
+			strcmp(x->task, first->task) != 0)
 			continue;
 		buf_append_text(out, ", ");
 		json_write_string(str_of(x->metric), false, out);
@@ -381,7 +386,7 @@ static void append_tasks(const struct report *r, const struct result *whole, str
 	bool any = false;
 	for (const struct result *x = r->results; x < r->results + r->n_results; x++) {
 		bool belongs = x->variant_id == whole->variant_id && strcmp(x->suite, whole->suite) == 0 &&
-			       strcmp(x->task, x->suite) != 0;
+			strcmp(x->task, x->suite) != 0;
 		if (!belongs || !begins_task(r, x))
 			continue;
 		buf_append_text(out, any ? ", " : ", \"tasks\": {");

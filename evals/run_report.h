@@ -7,12 +7,12 @@
 #include "engine/base/buf.h"
 #include "reports/store.h"
 
-/* Appends two tables: a line per suite, metric and variant with n and value ± standard error (a suite without a result yet with the
- * answers it has), and a line per variant with bytes of weights, KV bytes per token and KV tokens. */
+/* Appends two tables: a line per suite, metric and variant with n and value ± standard error (a suite without a result
+ * yet with the answers it has), and a line per variant with bytes of weights, KV bytes per token and KV tokens. */
 int run_report_tables(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e);
 
-/* Appends the members of a run's JSON object, without its braces: "schema_version", those of run_report_json_head, "variants" and
- * "tokens". A suite of several tasks has them in "tasks". */
+/* Appends the members of a run's JSON object, without its braces: "schema_version", those of run_report_json_head,
+ * "variants" and "tokens". A suite of several tasks has them in "tasks". */
 int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct error *e);
 
 /* Appends the members that describe a run: "run", "uid", "kind", "status", … "seconds", "provenance". */
@@ -23,7 +23,8 @@ void json_member_text(struct buf *out, const char *name, const char *text);
 void json_member_double(struct buf *out, const char *name, double value);
 void json_member_int(struct buf *out, const char *name, int64_t value);
 
-/* Appends a time of the store: for people in local time, "2026-08-21 14:03"; for programs in UTC, "2026-08-21T14:03:11.123Z". */
+/* Appends a time of the store: for people in local time, "2026-08-21 14:03"; for programs in UTC,
+ * "2026-08-21T14:03:11.123Z". */
 void append_local_time(struct buf *out, int64_t ns);
 void append_utc_time(struct buf *out, int64_t ns);
 

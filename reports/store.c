@@ -28,8 +28,8 @@ static int fail_code(int sqlite_code)
 	}
 }
 
-/* Why the file cannot be opened or written, where permissions are the reason: SQLite tells of its last attempt only. NULL: not
- * them. The file is not opened to find out: closing it would drop the locks that this process has on it. */
+/* Why the file cannot be opened or written, where permissions are the reason (else NULL): SQLite tells of its last
+ * attempt only. The file is not opened to find out: closing it would drop the locks that this process has on it. */
 static const char *permission_reason(const char *path)
 {
 	char folder[PATH_MAX];
@@ -64,8 +64,8 @@ int store_fail(struct store *s, const char *doing, struct error *e)
 	case SQLITE_NOTADB:
 		return error_set(e, fail_code(code), "%s: is not a database, expected one that assay made", s->path);
 	case SQLITE_CORRUPT:
-		return error_set(e, fail_code(code), "%s: could not %s: the database is damaged (%s)", s->path, doing,
-			reason);
+		return error_set(
+			e, fail_code(code), "%s: could not %s: the database is damaged (%s)", s->path, doing, reason);
 	case SQLITE_READONLY:
 	case SQLITE_CANTOPEN:
 		if (permission_reason(s->path))
@@ -133,8 +133,8 @@ void bind_double(struct store_binder *b, double value)
 	bind_result(b, sqlite3_bind_double(b->statement, ++b->index, value));
 }
 
-int store_step(struct store *s, sqlite3_stmt *statement, const struct store_binder *binder, const char *doing,
-	struct error *e)
+int store_step(
+	struct store *s, sqlite3_stmt *statement, const struct store_binder *binder, const char *doing, struct error *e)
 {
 	if (binder && binder->failure != SQLITE_OK)
 		return error_set(e, fail_code(binder->failure), "%s: could not %s: %s", s->path, doing,
@@ -152,7 +152,8 @@ int store_run_statement(struct store *s, const struct store_binder *binder, cons
 	return status < 0 ? status : 0;
 }
 
-int store_query_int(struct store *s, const struct store_binder *binder, int64_t *out, const char *doing, struct error *e)
+int store_query_int(
+	struct store *s, const struct store_binder *binder, int64_t *out, const char *doing, struct error *e)
 {
 	int status = store_step(s, binder->statement, binder, doing, e);
 	if (status >= 0)
@@ -225,7 +226,8 @@ static int make_folders(const char *path, struct error *e)
 	for (char *slash = strchr(folder + 1, '/'); status == 0 && slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-			status = error_set(e, ERR_IO, "%s: cannot make the folder %s: %s", path, folder, strerror(errno));
+			status = error_set(
+				e, ERR_IO, "%s: cannot make the folder %s: %s", path, folder, strerror(errno));
 		*slash = '/';
 	}
 	free(folder);
@@ -240,8 +242,8 @@ static void append_file_name(struct buf *out, const char *path)
 	buf_append_text(out, path);
 }
 
-/* The same as a URI that says that nobody writes the file: the only way to read a WAL database from a folder that cannot
- * be written, where no -shm file can be made. */
+/* The same as a URI that says that nobody writes the file: the only way to read a WAL database from a folder that
+ * cannot be written, where no -shm file can be made. */
 static void append_immutable_uri(struct buf *out, const char *path)
 {
 	buf_append_text(out, "file:");
@@ -306,8 +308,8 @@ static struct store *store_new(const char *path, struct error *e)
 	return NULL;
 }
 
-/* The journal's mode after the switch to write-ahead logging was tried once. SQLite may report that the file is busy at once: where two
- * connections wait for each other here, its own waiting would never end. */
+/* The journal's mode after the switch to write-ahead logging was tried once. SQLite may report at once that the file is
+ * busy: where two connections wait for each other here, its own waiting would never end. */
 static int try_wal(struct store *s, bool *switched, struct error *e)
 {
 	sqlite3_stmt *statement = NULL;
@@ -331,7 +333,9 @@ static int use_wal(struct store *s, struct error *e)
 	if (switched)
 		return 0;
 	return error_set(e, ERR_STORE,
-		"%s: its file system has no shared memory for write-ahead logging (a network folder?), expected a local one", s->path);
+		"%s: its file system has no shared memory for write-ahead logging (a network folder?), expected a "
+		"local one",
+		s->path);
 }
 
 static int open_writing(struct store *s, struct error *e)
@@ -392,8 +396,9 @@ static int open_reading(struct store *s, struct error *e)
 	}
 	TRY(status);
 	if (version < STORE_SCHEMA_VERSION)
-		return error_set(e, ERR_INPUT, "%s: is of schema version %d, expected %d: a command that writes it brings it there",
-			s->path, version, STORE_SCHEMA_VERSION);
+		return error_set(e, ERR_INPUT,
+			"%s: is of schema version %d, expected %d: a command that writes it brings it there", s->path,
+			version, STORE_SCHEMA_VERSION);
 	/* All that is read is of one moment, though another process may be writing. */
 	return store_exec(s, "BEGIN", "read it", e);
 }

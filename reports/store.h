@@ -1,8 +1,9 @@
 /* The result store: one SQLite file that keeps every run, its variants, every answer and what was measured.
  *
- * Each write is a transaction of its own, so that a process that is killed loses nothing that it was told is stored. A run is
- * written by one process at a time: it holds a lock on a byte of FILE-lock, which the system gives back when the process ends in
- * whatever way; so a run that says 'running' without its lock was left by a dead process and counts as interrupted.
+ * Each write is a transaction of its own, so that a process that is killed loses nothing that it was told is stored. A
+ * run is written by one process at a time: it holds a lock on a byte of FILE-lock, which the system gives back when the
+ * process ends in whatever way; so a run that says 'running' without its lock was left by a dead process and counts as
+ * interrupted.
  * A store belongs to one thread. Errors name the file. */
 #ifndef ASSAY_REPORTS_STORE_H
 #define ASSAY_REPORTS_STORE_H
@@ -18,7 +19,7 @@ enum { STORE_SCHEMA_VERSION = 1 };
 struct store;
 
 /* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated.
- * ERR_INPUT: not a database, not one of Assay's, of a newer version. ERR_MISSING: a folder. ERR_IO: no permission, read-only.
+ * ERR_INPUT: not a database, not one of Assay's, of a newer version. ERR_MISSING: a folder. ERR_IO: no permission.
  * ERR_STORE: locked for longer than STORE_PATIENCE, full disk, damaged. */
 int store_open(const char *path, struct store **out, struct error *e);
 
@@ -44,26 +45,26 @@ enum { STORE_UID_SIZE = 17 };
 /* Everything that says how a run came about. Strings are borrowed; NULL is unknown unless marked "needed". */
 struct store_run {
 	/* given by the store */
-	int64_t run_id;           /* 1, 2, 3, …: never used twice in one file */
-	const char *uid;          /* 'r' and 15 hex digits: the run's name in any file */
-	enum run_status status;   /* as seen now: a dead process's run is RUN_INTERRUPTED */
-	int64_t started;          /* nanoseconds since 1970, UTC */
-	int64_t finished;         /* 0: not yet */
-	double seconds;           /* at work, over all resumptions */
+	int64_t run_id;         /* 1, 2, 3, …: never used twice in one file */
+	const char *uid;        /* 'r' and 15 hex digits: the run's name in any file */
+	enum run_status status; /* as seen now: a dead process's run is RUN_INTERRUPTED */
+	int64_t started;        /* nanoseconds since 1970, UTC */
+	int64_t finished;       /* 0: not yet */
+	double seconds;         /* at work, over all resumptions */
 	int resumptions;
-	const char *host;         /* of the last process that wrote it */
+	const char *host; /* of the last process that wrote it */
 	int64_t pid;
 
 	/* given by the caller */
-	const char *kind;         /* needed: "run", "bench", "overhead", "inject" */
-	const char *config_hash;  /* needed: equal for runs that may go on with each other */
-	const char *version;      /* needed: of the program */
-	const char *command;      /* needed: the command line */
-	const char *model;        /* needed: path or name */
+	const char *kind;        /* needed: "run", "bench", "overhead", "inject" */
+	const char *config_hash; /* needed: equal for runs that may go on with each other */
+	const char *version;     /* needed: of the program */
+	const char *command;     /* needed: the command line */
+	const char *model;       /* needed: path or name */
 	const char *model_fingerprint, *tokenizer_hash, *template_hash;
 	const char *numerics_id;
-	bool for_gating;          /* false: --limit was given */
-	struct str provenance;    /* needed: JSON object of the rest: engine options, data files with hashes, seeds */
+	bool for_gating;       /* false: --limit was given */
+	struct str provenance; /* needed: JSON object of the rest: engine options, data files with hashes, seeds */
 };
 
 /* The newest run of that configuration that is not complete; 0 in *run_id when there is none. Changes nothing. */
@@ -77,7 +78,7 @@ int store_run_begin(struct store *s, const struct store_run *run, int64_t *run_i
 /* Ends the run that was begun and gives its lock back. PRECOND: status is not RUN_RUNNING. */
 int store_run_finish(struct store *s, enum run_status status, struct error *e);
 
-/* Finds RUN as a user writes it: an id, `latest`, or the beginning of one uid. ERR_USAGE otherwise, with what there is. */
+/* Finds RUN as a user writes it: an id, `latest`, or the beginning of one uid. ERR_USAGE otherwise. */
 int store_run_find(struct store *s, const char *text, int64_t *run_id, struct error *e);
 
 /* ---- Variants ---- */
@@ -86,7 +87,7 @@ struct store_variant {
 	int64_t variant_id; /* given by the store; unique in the file */
 	const char *name;   /* "int4/fp8" */
 	int64_t weights_bytes, kv_bytes_per_token, kv_tokens;
-	struct str facts;   /* JSON object of the rest: KV scales and their origin, saturated values */
+	struct str facts; /* JSON object of the rest: KV scales and their origin, saturated values */
 };
 
 /* Adds a variant to the run that was begun, or renews its facts when the run has that name already. */
@@ -109,9 +110,9 @@ struct store_sample {
 	int64_t doc_id;
 	const char *doc_hash, *prompt_hash, *target_hash; /* sha256, hex */
 	/* JSON texts (json_write_string keeps U+0000 and every character; NaN and Infinity are no JSON: write null) */
-	struct str response; /* a string, or one [log-probability, is_greedy] per choice */
-	struct str filtered; /* object: filter → text */
-	struct str metrics;  /* object: "metric,filter" → number */
+	struct str response;               /* a string, or one [log-probability, is_greedy] per choice */
+	struct str filtered;               /* object: filter → text */
+	struct str metrics;                /* object: "metric,filter" → number */
 	struct str tokens, token_logprobs; /* arrays over the generated tokens; length 0: not kept */
 	enum sample_status status;
 	const char *finish_reason; /* NULL: none */
@@ -124,9 +125,9 @@ struct store_sample {
 int store_sample_insert(struct store *s, const struct store_sample *sample, struct error *e);
 
 enum store_answered {
-	STORE_NEW,      /* not answered yet */
+	STORE_NEW, /* not answered yet */
 	STORE_ANSWERED,
-	STORE_CHANGED,  /* answered, but for another document or prompt: the data changed under the run */
+	STORE_CHANGED, /* answered, but for another document or prompt: the data changed under the run */
 };
 
 /* Whether the run that was begun holds an answer to that item. A few microseconds: meant to be asked for every item. */
@@ -149,8 +150,8 @@ struct store_result {
 int store_suite_result_put(struct store *s, const struct store_result *result, struct error *e);
 
 /* ---- Reading ----
- * Each calls visit once per row; what it is given is borrowed and gone after the call. A negative status of visit ends the
- * reading and is returned. */
+ * Each calls visit once per row; what it is given is borrowed and gone after the call. A negative status of visit ends
+ * the reading and is returned. */
 
 typedef int store_visit_run(void *context, const struct store_run *run, struct error *e);
 typedef int store_visit_variant(void *context, const struct store_variant *variant, struct error *e);
@@ -161,11 +162,11 @@ typedef int store_visit_sample(void *context, const struct store_sample *sample,
 int store_runs_each(struct store *s, int64_t run_id, store_visit_run *visit, void *context, struct error *e);
 /* In the order in which they were added. */
 int store_variants_each(struct store *s, int64_t run_id, store_visit_variant *visit, void *context, struct error *e);
-/* By suite and metric in the order in which they were first put, then by variant. task equals suite for a suite as a whole. */
+/* By suite and metric as they were first put, then by variant. A suite as a whole is its own task. */
 int store_results_each(struct store *s, int64_t run_id, store_visit_result *visit, void *context, struct error *e);
 /* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
-int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite, store_visit_sample *visit,
-	void *context, struct error *e);
+int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_sample *visit, void *context, struct error *e);
 
 /* What a run's samples add up to, per variant and suite. */
 struct store_count {

@@ -13,7 +13,7 @@ struct store {
 	char *lock_path; /* beside the file that path leads to, whatever links lie between */
 	int lock_file;   /* descriptor, -1: not opened */
 
-	int64_t run_id;       /* the run that this store writes, 0: none */
+	int64_t run_id;        /* the run that this store writes, 0: none */
 	double seconds_before; /* that run's seconds when it was begun here */
 	int64_t begun, beat;   /* monotonic nanoseconds: of its begin, of the last write of its seconds */
 
@@ -44,7 +44,7 @@ struct store_binder {
 void bind_text(struct store_binder *b, const char *text); /* NULL binds NULL */
 void bind_str(struct store_binder *b, struct str s);      /* length 0 binds NULL */
 void bind_int(struct store_binder *b, int64_t value);
-void bind_double(struct store_binder *b, double value);   /* NaN binds NULL */
+void bind_double(struct store_binder *b, double value); /* NaN binds NULL */
 
 /* 1: a row is there; 0: done; negative: failed. binder NULL: nothing was bound. */
 int store_step(struct store *s, sqlite3_stmt *statement, const struct store_binder *binder, const char *doing,
@@ -52,7 +52,8 @@ int store_step(struct store *s, sqlite3_stmt *statement, const struct store_bind
 /* Steps a statement that gives no row, and finalizes it. */
 int store_run_statement(struct store *s, const struct store_binder *binder, const char *doing, struct error *e);
 /* The one integer of a query of one row (0 when there is no row); finalizes it. */
-int store_query_int(struct store *s, const struct store_binder *binder, int64_t *out, const char *doing, struct error *e);
+int store_query_int(
+	struct store *s, const struct store_binder *binder, int64_t *out, const char *doing, struct error *e);
 
 /* Refuses a text that is no JSON. */
 int store_check_json(struct store *s, struct str text, const char *name, const char *doing, struct error *e);

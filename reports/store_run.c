@@ -68,7 +68,8 @@ bool store_run_is_locked(struct store *s, int64_t run_id)
 int store_run_find_resumable(struct store *s, const char *config_hash, int64_t *run_id, struct error *e)
 {
 	struct store_binder b = {0};
-	TRY(store_prepare(s, "SELECT max(run_id) FROM run WHERE config_hash = ?1 AND status <> 'complete'", &b.statement, e));
+	TRY(store_prepare(
+		s, "SELECT max(run_id) FROM run WHERE config_hash = ?1 AND status <> 'complete'", &b.statement, e));
 	bind_text(&b, config_hash);
 	return store_query_int(s, &b, run_id, "look for a run to go on with", e);
 }
@@ -204,7 +205,8 @@ int store_run_finish(struct store *s, enum run_status run_status, struct error *
 {
 	assert(s->run_id && run_status != RUN_RUNNING);
 	struct store_binder b = {0};
-	TRY(store_prepare(s, "UPDATE run SET status = ?1, finished = ?2, seconds = ?3 WHERE run_id = ?4", &b.statement, e));
+	TRY(store_prepare(
+		s, "UPDATE run SET status = ?1, finished = ?2, seconds = ?3 WHERE run_id = ?4", &b.statement, e));
 	bind_text(&b, run_status_name(run_status));
 	bind_int(&b, store_clock(CLOCK_REALTIME));
 	bind_double(&b, run_seconds(s, store_clock(CLOCK_MONOTONIC)));
@@ -248,8 +250,10 @@ int store_runs_each(struct store *s, int64_t run_id, store_visit_run *visit, voi
 {
 	struct store_binder b = {0};
 	TRY(store_prepare(s,
-		"SELECT run_id, uid, kind, started, finished, status, seconds, resumptions, config_hash, version, command,"
-		" host, pid, model, model_fingerprint, tokenizer_hash, template_hash, numerics_id, for_gating, provenance"
+		"SELECT run_id, uid, kind, started, finished, status, seconds, resumptions, config_hash, version, "
+		"command,"
+		" host, pid, model, model_fingerprint, tokenizer_hash, template_hash, numerics_id, for_gating, "
+		"provenance"
 		" FROM run WHERE ?1 = 0 OR run_id = ?1 ORDER BY started, run_id",
 		&b.statement, e));
 	bind_int(&b, run_id);
@@ -298,8 +302,9 @@ static int no_such_run(struct store *s, const char *text, struct error *e)
 	if (count == 0)
 		return error_set(e, ERR_USAGE, "no run '%.100s': %s holds no runs yet", text, s->path);
 	return error_set(e, ERR_USAGE,
-		"no run '%.100s' among the %" PRId64 " of %s; expected an id, the beginning of a uid, or latest (assay list)", text,
-		count, s->path);
+		"no run '%.100s' among the %" PRId64
+		" of %s; expected an id, the beginning of a uid, or latest (assay list)",
+		text, count, s->path);
 }
 
 int store_run_find(struct store *s, const char *text, int64_t *run_id, struct error *e)

@@ -29,7 +29,8 @@ int store_variant_add(struct store *s, const struct store_variant *variant, int6
 		"INSERT INTO variant (run_id, name, weights_bytes, kv_bytes_per_token, kv_tokens, facts)"
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
 		" ON CONFLICT (run_id, name) DO UPDATE SET weights_bytes = excluded.weights_bytes,"
-		" kv_bytes_per_token = excluded.kv_bytes_per_token, kv_tokens = excluded.kv_tokens, facts = excluded.facts"
+		" kv_bytes_per_token = excluded.kv_bytes_per_token, kv_tokens = excluded.kv_tokens, facts = "
+		"excluded.facts"
 		" RETURNING variant_id",
 		&b.statement, e));
 	bind_int(&b, s->run_id);
@@ -79,7 +80,8 @@ static int sample_failed(struct store *s, const struct store_sample *sample, str
 {
 	if (sqlite3_extended_errcode(s->db) != SQLITE_CONSTRAINT_UNIQUE)
 		return store_fail(s, "add a sample", e);
-	return error_set(e, ERR_STORE, "%s: run %" PRId64 " holds an answer to %s document %" PRId64 " of suite %s already", s->path,
+	return error_set(e, ERR_STORE,
+		"%s: run %" PRId64 " holds an answer to %s document %" PRId64 " of suite %s already", s->path,
 		s->run_id, sample->task, sample->doc_id, sample->suite);
 }
 
@@ -114,8 +116,9 @@ static int check_sample(struct store *s, const struct store_sample *sample, stru
 		const char *name;
 		struct str text;
 		bool needed;
-	} texts[] = {{"response", sample->response, true}, {"filtered", sample->filtered, true}, {"metrics", sample->metrics, true},
-		{"tokens", sample->tokens, false}, {"token_logprobs", sample->token_logprobs, false}};
+	} texts[] = {{"response", sample->response, true}, {"filtered", sample->filtered, true},
+		{"metrics", sample->metrics, true}, {"tokens", sample->tokens, false},
+		{"token_logprobs", sample->token_logprobs, false}};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i].needed || texts[i].text.length)
 			TRY(store_check_json(s, texts[i].text, texts[i].name, "add a sample", e));
@@ -128,10 +131,13 @@ int store_sample_insert(struct store *s, const struct store_sample *sample, stru
 	TRY(check_sample(s, sample, e));
 	if (!s->insert_sample)
 		TRY(store_prepare(s,
-			"INSERT INTO sample (run_id, variant_id, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response,"
-			" filtered, metrics, tokens, token_logprobs, status, finish_reason, error, prompt_tokens, cached_tokens,"
+			"INSERT INTO sample (run_id, variant_id, suite, task, doc_id, doc_hash, prompt_hash, "
+			"target_hash, response,"
+			" filtered, metrics, tokens, token_logprobs, status, finish_reason, error, prompt_tokens, "
+			"cached_tokens,"
 			" generated_tokens, seconds, finished)"
-			" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+			" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
+			"?19, ?20, ?21)",
 			&s->insert_sample, e));
 	struct store_binder b = {s->insert_sample, 0, SQLITE_OK};
 	bind_sample(&b, s->run_id, sample);
@@ -195,13 +201,15 @@ static void read_sample(sqlite3_stmt *row, struct store_sample *sample)
 	};
 }
 
-int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite, store_visit_sample *visit,
-	void *context, struct error *e)
+int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_sample *visit, void *context, struct error *e)
 {
 	struct store_binder b = {0};
 	TRY(store_prepare(s,
-		"SELECT variant_id, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, metrics, tokens,"
-		" token_logprobs, status, finish_reason, error, prompt_tokens, cached_tokens, generated_tokens, seconds FROM sample"
+		"SELECT variant_id, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, "
+		"metrics, tokens,"
+		" token_logprobs, status, finish_reason, error, prompt_tokens, cached_tokens, generated_tokens, "
+		"seconds FROM sample"
 		" WHERE run_id = ?1 AND (?2 = 0 OR variant_id = ?2) AND (?3 IS NULL OR suite = ?3)"
 		" ORDER BY variant_id, suite, task, doc_id",
 		&b.statement, e));
@@ -223,7 +231,8 @@ int store_counts_each(struct store *s, int64_t run_id, store_visit_count *visit,
 {
 	struct store_binder b = {0};
 	TRY(store_prepare(s,
-		"SELECT variant_id, suite, count(*), sum(status = 'ok'), sum(status = 'truncated'), sum(status = 'empty'),"
+		"SELECT variant_id, suite, count(*), sum(status = 'ok'), sum(status = 'truncated'), sum(status = "
+		"'empty'),"
 		" sum(status = 'error'), sum(prompt_tokens), sum(cached_tokens), sum(generated_tokens) FROM sample"
 		" WHERE run_id = ?1 GROUP BY variant_id, suite ORDER BY variant_id, min(sample_id)",
 		&b.statement, e));
@@ -280,7 +289,8 @@ int store_results_each(struct store *s, int64_t run_id, store_visit_result *visi
 	struct store_binder b = {0};
 	TRY(store_prepare(s,
 		"SELECT variant_id, suite, task, metric, n, value, stderr FROM suite_result WHERE run_id = ?1"
-		" ORDER BY min(suite_result_id) OVER (PARTITION BY suite), min(suite_result_id) OVER (PARTITION BY suite, task,"
+		" ORDER BY min(suite_result_id) OVER (PARTITION BY suite), min(suite_result_id) OVER (PARTITION BY "
+		"suite, task,"
 		" metric), variant_id",
 		&b.statement, e));
 	bind_int(&b, run_id);

@@ -84,15 +84,15 @@ static const char schema_1[] =
 	") STRICT;"
 	"CREATE UNIQUE INDEX sample_key ON sample (run_id, variant_id, suite, task, doc_id);"
 
-	/* Throughput and latency: one row per point of a benchmark, or per arm and block of an overhead measurement. Latencies are
-	 * JSON objects of milliseconds: mean, median, p95, p99. */
+	/* Throughput and latency: one row per point of a benchmark, or per arm and block of an overhead measurement.
+	 * Latencies are JSON objects of milliseconds: mean, median, p95, p99. */
 	"CREATE TABLE measurement ("
 	"  measurement_id INTEGER PRIMARY KEY,"
 	"  run_id INTEGER NOT NULL,"
 	"  variant_id INTEGER NOT NULL,"
-	"  arm TEXT NOT NULL," /* guard level */
+	"  arm TEXT NOT NULL,"      /* guard level */
 	"  block INTEGER NOT NULL," /* of interleaved arms; 0 in a benchmark */
-	"  phase TEXT NOT NULL," /* prefill, decode, mixed */
+	"  phase TEXT NOT NULL,"    /* prefill, decode, mixed */
 	"  concurrency INTEGER NOT NULL,"
 	"  input_tokens INTEGER NOT NULL,"
 	"  output_tokens INTEGER NOT NULL,"
@@ -158,7 +158,7 @@ static const char schema_1[] =
 /* Element v brings a file of version v to version v + 1. */
 static const char *const migrations[STORE_SCHEMA_VERSION] = {schema_1};
 
-/* The three numbers come from one statement, so that they are of one moment: another process may be making the tables. */
+/* The three numbers come from one statement, so that they are of one moment: another process may make the tables. */
 static int read_header(struct store *s, int64_t *application, int64_t *user_version, int64_t *objects, struct error *e)
 {
 	static const char sql[] = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
@@ -189,8 +189,8 @@ int store_identify(struct store *s, int *version, struct error *e)
 			s->path, (long long)application, APPLICATION_ID);
 	if (user_version > STORE_SCHEMA_VERSION)
 		return error_set(e, ERR_INPUT,
-			"%s: is of schema version %lld, newer than version %d of this program: use a newer assay", s->path,
-			(long long)user_version, STORE_SCHEMA_VERSION);
+			"%s: is of schema version %lld, newer than version %d of this program: use a newer assay",
+			s->path, (long long)user_version, STORE_SCHEMA_VERSION);
 	if (user_version < 0)
 		return error_set(e, ERR_INPUT, "%s: is of schema version %lld, expected 0 to %d", s->path,
 			(long long)user_version, STORE_SCHEMA_VERSION);

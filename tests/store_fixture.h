@@ -95,16 +95,16 @@ static inline int64_t fixture_add_variant(struct store *s, const char *name)
 static inline enum store_answered fixture_answered(struct store *s, const struct store_sample *sample)
 {
 	enum store_answered answered = STORE_CHANGED;
-	CHECK_OK(store_sample_answered(s, sample->variant_id, sample->suite, sample->task, sample->doc_id, sample->doc_hash,
-		sample->prompt_hash, &answered, &test_error));
+	CHECK_OK(store_sample_answered(s, sample->variant_id, sample->suite, sample->task, sample->doc_id,
+		sample->doc_hash, sample->prompt_hash, &answered, &test_error));
 	return answered;
 }
 
 static inline int fixture_append_sample(void *context, const struct store_sample *x, struct error *e)
 {
 	struct buf *out = context;
-	buf_printf(out, "%" PRId64 " %s %s %" PRId64 " %s %s %s|", x->variant_id, x->suite, x->task, x->doc_id, x->doc_hash,
-		x->prompt_hash, x->target_hash);
+	buf_printf(out, "%" PRId64 " %s %s %" PRId64 " %s %s %s|", x->variant_id, x->suite, x->task, x->doc_id,
+		x->doc_hash, x->prompt_hash, x->target_hash);
 	buf_append_str(out, x->response);
 	buf_append_char(out, '|');
 	buf_append_str(out, x->filtered);
@@ -115,8 +115,8 @@ static inline int fixture_append_sample(void *context, const struct store_sample
 	buf_append_char(out, '|');
 	buf_append_str(out, x->token_logprobs);
 	buf_printf(out, "|%s %s %s %" PRId64 " %" PRId64 " %" PRId64 " %g\n", sample_status_name(x->status),
-		x->finish_reason ? x->finish_reason : "-", x->error ? x->error : "-", x->prompt_tokens, x->cached_tokens,
-		x->generated_tokens, x->seconds);
+		x->finish_reason ? x->finish_reason : "-", x->error ? x->error : "-", x->prompt_tokens,
+		x->cached_tokens, x->generated_tokens, x->seconds);
 	return buf_check(out, e);
 }
 

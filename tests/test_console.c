@@ -1,5 +1,4 @@
 /* What a person sees: progress on a terminal and elsewhere, colours, text that is safe to print, tables. */
-#include <locale.h>
 #include <math.h>
 #include <pty.h>
 #include <signal.h>
@@ -57,8 +56,8 @@ START_TEST(colors)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		plain_environment();
 		setenv(cases[i].name, cases[i].value, 1);
-		ck_assert_msg(console_wants_color(cases[i].mode, cases[i].terminal) == cases[i].wanted, "case %zu: %s='%s'", i,
-			cases[i].name, cases[i].value);
+		ck_assert_msg(console_wants_color(cases[i].mode, cases[i].terminal) == cases[i].wanted,
+			"case %zu: %s='%s'", i, cases[i].name, cases[i].value);
 	}
 	plain_environment();
 	setenv("NO_COLOR", "1", 1);
@@ -121,11 +120,12 @@ START_TEST(plain_progress)
 	char *text = content_of(file);
 	ck_assert_ptr_null(strchr(text, '\r'));
 	ck_assert_ptr_null(strchr(text, '\033'));
-	ck_assert_str_eq(text, "gsm8k bf16/fp8: 313/1000, 62.5/s, 0:10 left\n"
-			       "re\\x1b[31mcall\\n: 226/600, 62.5/s, 0:05 left\n"
-			       "re\\x1b[31mcall\\n: 539/600, 62.5/s, 0:00 left\n"
-			       "assay: a note\n"
-			       "assay: an error\n");
+	ck_assert_str_eq(text,
+		"gsm8k bf16/fp8: 313/1000, 62.5/s, 0:10 left\n"
+		"re\\x1b[31mcall\\n: 226/600, 62.5/s, 0:05 left\n"
+		"re\\x1b[31mcall\\n: 539/600, 62.5/s, 0:00 left\n"
+		"assay: a note\n"
+		"assay: an error\n");
 	free(text);
 	fclose(file);
 }
@@ -286,8 +286,8 @@ START_TEST(no_bar_in_ci)
 	static const struct {
 		const char *name, *value;
 		bool bar;
-	} cases[] = {{"CI", "1", false}, {"CI", "true", false}, {"CI", "", true}, {"CI", "false", true}, {"TERM", "dumb", false},
-		{"X_UNUSED", "", true}};
+	} cases[] = {{"CI", "1", false}, {"CI", "true", false}, {"CI", "", true}, {"CI", "false", true},
+		{"TERM", "dumb", false}, {"X_UNUSED", "", true}};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		plain_environment();
 		setenv(cases[i].name, cases[i].value, 1);
@@ -399,14 +399,15 @@ START_TEST(aligned_table)
 	struct table t;
 	struct buf out = {0};
 	table_init(&t, "lrrl");
-	const char *const cells[] = {"suite", "n", "value ± stderr", "not ok", "arc", "5", "0.5000 ± 0.0100", "", "日本", "12345",
-		"1.0000 ± n/a", "1\nerror"};
+	const char *const cells[] = {"suite", "n", "value ± stderr", "not ok", "arc", "5", "0.5000 ± 0.0100", "",
+		"日本", "12345", "1.0000 ± n/a", "1\nerror"};
 	for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++)
 		table_add(&t, str_of(cells[i]));
 	CHECK_OK(table_write(&t, false, &out, &test_error));
-	ck_assert_str_eq(buf_text(&out), "suite      n   value ± stderr  not ok\n"
-					 "arc        5  0.5000 ± 0.0100  \n"
-					 "日本   12345     1.0000 ± n/a  1\\nerror\n");
+	ck_assert_str_eq(buf_text(&out),
+		"suite      n   value ± stderr  not ok\n"
+		"arc        5  0.5000 ± 0.0100  \n"
+		"日本   12345     1.0000 ± n/a  1\\nerror\n");
 	buf_clear(&out);
 	CHECK_OK(table_write(&t, true, &out, &test_error));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\033[1msuite"));

@@ -9,7 +9,7 @@
 
 const char *const test_program_name = "cuda_on_cpu";
 
-enum { SEEDS = 4, SHIM_SEEDS = 12 };
+enum { SEEDS = 3, SHIM_SEEDS = 12 };
 
 static void run_case(const struct cuda_case_group *group, int i)
 {

@@ -148,7 +148,7 @@ START_TEST(smollm2_values_are_those_of_transformers)
 		SKIP("ASSAY_MODELS is not set, or no shared golden/smollm2");
 	char *model = path_join(models, "smollm2", &test_error);
 	ck_assert_int_ge(check_logprobs(logprobs, model, 1e-3), 100);
-	ck_assert_int_ge(check_generate(shared_path("golden/smollm2/generate.jsonl"), model, 5e-3), 10);
+	ck_assert_int_ge(check_generate(shared_path("golden/smollm2/generate.jsonl"), model, 5e-3), 9);
 	free(model);
 }
 END_TEST

@@ -526,6 +526,22 @@ START_TEST(parts_are_the_largest_number_that_fits)
 }
 END_TEST
 
+START_TEST(a_weight_that_is_not_a_number_is_refused)
+{
+	uint8_t codes[6] = {0x38, 0x7e, 0xfe, 0x00, 0xff, 0x01};
+	float scales[2] = {1, 1};
+	struct host_matrix m = {.format = WEIGHT_E4M3, .rows = 2, .columns = 3, .data = codes, .scales = scales};
+	struct weight w;
+	struct error e = {0};
+
+	ck_assert_int_eq(weight_pack_cpu(&m, 1, &w, &e), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(e.message, "[1, 1]"));
+	codes[4] = 0x7e;
+	CHECK_OK(weight_pack_cpu(&m, 1, &w, &test_error));
+	weight_free_cpu(&w);
+}
+END_TEST
+
 START_TEST(an_unknown_instruction_set_is_refused)
 {
 	struct backend *b = NULL;
@@ -553,5 +569,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(rows, exp_is_right_to_two_units_in_the_last_place);
 	tcase_add_loop_test(logits, logits_report_what_was_asked_of_each_row, 0, N_ISAS);
 	tcase_add_loop_test(logits, sampling_follows_the_distribution_and_its_cuts, 0, 5);
+	tcase_add_test(linear, a_weight_that_is_not_a_number_is_refused);
 	tcase_add_test(logits, an_unknown_instruction_set_is_refused);
 }

@@ -1,5 +1,5 @@
 /* The command line: every option's values, who takes what, suggestions, help. */
-#include <math.h>
+#include <locale.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,10 +180,11 @@ END_TEST
 START_TEST(every_option_of_run)
 {
 	struct options o;
-	CHECK_OK(parse_line("run --model m --variant bf16/bf16 --variant=fp8/bf16>int4/fp8 --data d --suite GSM8K,Arc_Easy"
-			    " --suite ./Exam,My.Jsonl --fewshot 0 --limit 0.5 --seed 18446744073709551615 --guard none --threads 3"
-			    " --page-size 16 --kv-memory 1.5GiB --max-batch-tokens 512 --chunk 64 --max-requests 8 --db f --json"
-			    " --dry-run --color never -q -v",
+	CHECK_OK(parse_line(
+		"run --model m --variant bf16/bf16 --variant=fp8/bf16>int4/fp8 --data d --suite GSM8K,Arc_Easy"
+		" --suite ./Exam,My.Jsonl --fewshot 0 --limit 0.5 --seed 18446744073709551615 --guard none --threads 3"
+		" --page-size 16 --kv-memory 1.5GiB --max-batch-tokens 512 --chunk 64 --max-requests 8 --db f --json"
+		" --dry-run --color never -q -v",
 		&o, &test_error));
 	ck_assert_str_eq(o.model, "m");
 	ck_assert_int_eq(o.n_variants, 2);
@@ -215,8 +216,9 @@ END_TEST
 START_TEST(options_of_other_commands)
 {
 	struct options o;
-	CHECK_OK(parse_line("generate --prompt -5 --prompts p --stop a --stop=--json --max-tokens 7 --temperature 1e-1 --top-p .9"
-			    " --top-k 40",
+	CHECK_OK(parse_line(
+		"generate --prompt -5 --prompts p --stop a --stop=--json --max-tokens 7 --temperature 1e-1 --top-p .9"
+		" --top-k 40",
 		&o, &test_error));
 	ck_assert_str_eq(o.prompt, "-5");
 	ck_assert_str_eq(o.prompts, "p");
@@ -378,6 +380,26 @@ START_TEST(distances)
 }
 END_TEST
 
+/* The program stays in the C locale; should a library change it, values are still read the same. */
+START_TEST(any_locale)
+{
+	static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "tr_TR.UTF-8"};
+	if (!setlocale(LC_ALL, locales[_i]))
+		SKIP("locale %s is not installed", locales[_i]);
+	struct options o;
+	struct error e = {0};
+	CHECK_OK(parse_line("run --limit 0.5 --suite ARC_EASY,IİI", &o, &test_error));
+	ck_assert(o.limit > 0.4 && o.limit < 0.6);
+	ck_assert_str_eq(o.suites[0], "arc_easy");
+	ck_assert_str_eq(o.suites[1], "iİi");
+	options_free(&o);
+	ck_assert_int_eq(parse_line("run --limit 0,5", &o, &e), ERR_USAGE);
+	options_free(&o);
+	ck_assert(option_same_name("ARC_EASY", "arc_easy"));
+	setlocale(LC_ALL, "C");
+}
+END_TEST
+
 /* ---- Help ---- */
 
 START_TEST(help_asked_for)
@@ -415,8 +437,10 @@ START_TEST(help_texts)
 		ck_assert_ptr_nonnull(strstr(buf_text(&text), c->name));
 		for (const struct option_row *row = option_table; row->name; row++) {
 			char wanted[80];
-			snprintf(wanted, sizeof(wanted), "--%s%s%s ", row->name, row->value ? " " : "", row->value ? row->value : "");
-			bool there = strstr(buf_text(&text), wanted) != NULL && strstr(buf_text(&text), row->help) != NULL;
+			snprintf(wanted, sizeof(wanted), "--%s%s%s ", row->name, row->value ? " " : "",
+				row->value ? row->value : "");
+			bool there =
+				strstr(buf_text(&text), wanted) != NULL && strstr(buf_text(&text), row->help) != NULL;
 			ck_assert_msg(there == ((row->commands & c->bit) != 0), "%s %s", c->name, row->name);
 		}
 		for (const char *line = buf_text(&text); *line; line += strcspn(line, "\n") + 1)
@@ -496,6 +520,7 @@ void test_program_cases(Suite *suite)
 	TCase *values = test_case(suite, "values", 0);
 	tcase_add_loop_test(values, size_values, 0, (int)(sizeof(sizes) / sizeof(sizes[0])));
 	tcase_add_test(values, distances);
+	tcase_add_loop_test(values, any_locale, 0, 3);
 
 	TCase *help = test_case(suite, "help", 0);
 	tcase_add_test(help, help_asked_for);

@@ -21,7 +21,8 @@ static void add_samples(struct store *s, int64_t variant, const char *suite, int
 		if (i == 1) {
 			x.status = SAMPLE_TRUNCATED;
 			x.finish_reason = "length";
-			x.response = STR("\" a\\u0000\\u001b[31m long answer that does not fit into a line of sixty columns, whatever "
+			x.response = STR("\" a\\u0000\\u001b[31m long answer that does not fit into a line of sixty "
+					 "columns, whatever "
 					 "one tries\"");
 		}
 		if (i == 2) {
@@ -34,8 +35,8 @@ static void add_samples(struct store *s, int64_t variant, const char *suite, int
 	}
 }
 
-static void put(struct store *s, int64_t variant, const char *suite, const char *task, const char *metric, int n, double value,
-	double stderr_value)
+static void put(struct store *s, int64_t variant, const char *suite, const char *task, const char *metric, int n,
+	double value, double stderr_value)
 {
 	struct store_result result = {variant, suite, task, metric, n, value, stderr_value};
 	CHECK_OK(store_suite_result_put(s, &result, &test_error));
@@ -106,8 +107,12 @@ static struct outcome list(const char *db, bool json)
 
 static struct outcome show(const char *db, const char *run, const char *samples, bool json)
 {
-	struct options o = {
-		.command = "show", .db = db, .json = json, .show_samples = samples, .arguments = {run}, .n_arguments = 1};
+	struct options o = {.command = "show",
+		.db = db,
+		.json = json,
+		.show_samples = samples,
+		.arguments = {run},
+		.n_arguments = 1};
 	return run_command(cmd_show, &o);
 }
 
@@ -134,9 +139,10 @@ START_TEST(list_text)
 	struct outcome result = list(make_store(), false);
 	blank(&result.output, "\n  1  ", 16);
 	blank(&result.output, "\n  2  ", 16);
-	check_text(&result, "run  started           status                 model     samples  variants\n"
-			    "  1  ****************  complete               pocket          4  bf16/bf16 int4/fp8\n"
-			    "  2  ****************  interrupted (limited)  na\\x1bme        2  fp8/fp8\n");
+	check_text(&result,
+		"run  started           status                 model     samples  variants\n"
+		"  1  ****************  complete               pocket          4  bf16/bf16 int4/fp8\n"
+		"  2  ****************  interrupted (limited)  na\\x1bme        2  fp8/fp8\n");
 }
 END_TEST
 
@@ -146,19 +152,20 @@ START_TEST(show_text)
 	blank(&result.output, "run 1 (", 16);
 	blank(&result.output, "started ", 16);
 	blank(&result.output, "****, ", 3);
-	check_text(&result, "run 1 (****************), complete, started ****************, *** s at work\n"
-			    "model /models/pocket (f00d)\n"
-			    "\n"
-			    "suite     metric                    variant    n   value ± stderr  not ok\n"
-			    "gsm8k     exact_match,strict-match  bf16/bf16  3  0.6250 ± 0.1250  1 truncated, 1 error\n"
-			    "gsm8k     exact_match,strict-match  int4/fp8   1     1.0000 ± n/a  \n"
-			    "mmlu      acc,none                  bf16/bf16  5  0.4000 ± 0.2000  \n"
-			    "mmlu_law  acc,none                  bf16/bf16  2  0.5000 ± 0.5000  \n"
-			    "mmlu_art  acc,none                  bf16/bf16  3  0.3333 ± 0.2500  \n"
-			    "\n"
-			    "variant    weights  KV bytes/token  KV tokens\n"
-			    "bf16/bf16  1.8 MiB             512       4096\n"
-			    "int4/fp8   1.8 MiB             512       4096\n");
+	check_text(&result,
+		"run 1 (****************), complete, started ****************, *** s at work\n"
+		"model /models/pocket (f00d)\n"
+		"\n"
+		"suite     metric                    variant    n   value ± stderr  not ok\n"
+		"gsm8k     exact_match,strict-match  bf16/bf16  3  0.6250 ± 0.1250  1 truncated, 1 error\n"
+		"gsm8k     exact_match,strict-match  int4/fp8   1     1.0000 ± n/a  \n"
+		"mmlu      acc,none                  bf16/bf16  5  0.4000 ± 0.2000  \n"
+		"mmlu_law  acc,none                  bf16/bf16  2  0.5000 ± 0.5000  \n"
+		"mmlu_art  acc,none                  bf16/bf16  3  0.3333 ± 0.2500  \n"
+		"\n"
+		"variant    weights  KV bytes/token  KV tokens\n"
+		"bf16/bf16  1.8 MiB             512       4096\n"
+		"int4/fp8   1.8 MiB             512       4096\n");
 }
 END_TEST
 
@@ -169,7 +176,8 @@ START_TEST(show_unfinished)
 	blank(&result.output, "started ", 16);
 	blank(&result.output, "****, ", 3);
 	check_text(&result,
-		"run 2 (****************), interrupted, started ****************, *** s at work, limited: not for gating\n"
+		"run 2 (****************), interrupted, started ****************, *** s at work, limited: not for "
+		"gating\n"
 		"model org/na\\x1bme (f00d)\n"
 		"\n"
 		"suite   metric        variant  n  value ± stderr  not ok\n"
@@ -190,7 +198,8 @@ START_TEST(show_samples_text)
 		"\n"
 		"variant    task   doc  status     scores          response\n"
 		"bf16/bf16  gsm8k    0  ok         strict-match 1   18\\n#### 18\n"
-		"bf16/bf16  gsm8k    1  truncated  strict-match 1   a\\x00\\x1b[31m long answer that does not fit into a line of…\n"
+		"bf16/bf16  gsm8k    1  truncated  strict-match 1   a\\x00\\x1b[31m long answer that does not fit into "
+		"a line of…\n"
 		"bf16/bf16  gsm8k    2  error      strict-match 1  context too long\n"
 		"int4/fp8   gsm8k    0  ok         strict-match 1   18\\n#### 18\n");
 	buf_free(&result.output);
@@ -219,7 +228,8 @@ static const struct json *at(const struct json *value, const char *path)
 		ck_assert_uint_lt(length, sizeof(word));
 		memcpy(word, path, length);
 		word[length] = '\0';
-		value = json_is(value, JSON_ARRAY) ? json_at(value, (size_t)strtoul(word, NULL, 10)) : json_get(value, word);
+		value = json_is(value, JSON_ARRAY) ? json_at(value, (size_t)strtoul(word, NULL, 10))
+						   : json_get(value, word);
 		ck_assert_msg(value != NULL, "no '%s'", path);
 		path += length + (path[length] == ' ');
 	}
@@ -229,7 +239,8 @@ static const struct json *at(const struct json *value, const char *path)
 static void check_at(const struct json *root, const char *path, const char *expected)
 {
 	const struct json *value = at(root, path);
-	ck_assert_msg(str_is(value->text, expected), "%s is '%.*s', expected '%s'", path, STR_ARG(value->text), expected);
+	ck_assert_msg(
+		str_is(value->text, expected), "%s is '%.*s', expected '%s'", path, STR_ARG(value->text), expected);
 }
 
 START_TEST(list_json)

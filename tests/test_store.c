@@ -16,7 +16,8 @@ static const char *query(const char *path, const char *sql)
 	sqlite3 *db = NULL;
 	sqlite3_stmt *statement = NULL;
 	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
+	ck_assert_msg(
+		sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
 	ck_assert_msg(sqlite3_step(statement) == SQLITE_ROW, "%s: %s", sql, sqlite3_errmsg(db));
 	const char *text = (const char *)sqlite3_column_text(statement, 0);
 	snprintf(value, sizeof(value), "%s", text ? text : "NULL");
@@ -36,17 +37,22 @@ START_TEST(new_file)
 	store_close(s);
 	ck_assert_str_eq(query(path, "PRAGMA application_id"), "1098085241"); /* 0x41737379, "Assy" */
 	ck_assert_str_eq(query(path, "PRAGMA user_version"), "1");
-	ck_assert_str_eq(query(path, "SELECT group_concat(name, ' ') FROM (SELECT name FROM pragma_table_list"
-				     " WHERE strict = 1 ORDER BY name)"),
+	ck_assert_str_eq(query(path,
+				 "SELECT group_concat(name, ' ') FROM (SELECT name FROM pragma_table_list"
+				 " WHERE strict = 1 ORDER BY name)"),
 		"fault_trial incident measurement run sample suite_result variant");
-	ck_assert_str_eq(query(path, "SELECT count(*) FROM pragma_table_list WHERE strict = 0 AND name NOT LIKE 'sqlite_%'"), "0");
+	ck_assert_str_eq(
+		query(path, "SELECT count(*) FROM pragma_table_list WHERE strict = 0 AND name NOT LIKE 'sqlite_%'"),
+		"0");
 	ck_assert_str_eq(query(path, "PRAGMA integrity_check"), "ok");
 
 	/* The columns that scripts of users may rely on. */
 	query(path, "SELECT count(*) FROM (SELECT run_id, started, status FROM run)");
 	query(path, "SELECT count(*) FROM (SELECT variant_id, run_id, name FROM variant)");
-	query(path, "SELECT count(*) FROM (SELECT run_id, variant_id, suite, task, doc_id, doc_hash, prompt_hash, target_hash,"
-		    " response, filtered, metrics, status FROM sample)");
+	query(path,
+		"SELECT count(*) FROM (SELECT run_id, variant_id, suite, task, doc_id, doc_hash, prompt_hash, "
+		"target_hash,"
+		" response, filtered, metrics, status FROM sample)");
 
 	struct stat before;
 	struct stat after;
@@ -88,25 +94,27 @@ END_TEST
 static int take_variant(void *context, const struct store_variant *v, struct error *e)
 {
 	struct buf *out = context;
-	buf_printf(out, "%" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64 " %s\n", v->variant_id, v->name, v->weights_bytes,
-		v->kv_bytes_per_token, v->kv_tokens, v->facts.data);
+	buf_printf(out, "%" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64 " %s\n", v->variant_id, v->name,
+		v->weights_bytes, v->kv_bytes_per_token, v->kv_tokens, v->facts.data);
 	return buf_check(out, e);
 }
 
 static int take_result(void *context, const struct store_result *r, struct error *e)
 {
 	struct buf *out = context;
-	buf_printf(out, "%s/%s %s %" PRId64 ": %" PRId64 " %g %g\n", r->suite, r->task, r->metric, r->variant_id, r->n, r->value,
-		r->stderr_value);
+	buf_printf(out, "%s/%s %s %" PRId64 ": %" PRId64 " %g %g\n", r->suite, r->task, r->metric, r->variant_id, r->n,
+		r->value, r->stderr_value);
 	return buf_check(out, e);
 }
 
 static int take_count(void *context, const struct store_count *c, struct error *e)
 {
 	struct buf *out = context;
-	buf_printf(out, "%" PRId64 " %s %" PRId64 " (%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 ") %" PRId64 " %" PRId64
-		   " %" PRId64 "\n", c->variant_id, c->suite, c->n, c->by_status[0], c->by_status[1], c->by_status[2],
-		c->by_status[3], c->prompt_tokens, c->cached_tokens, c->generated_tokens);
+	buf_printf(out,
+		"%" PRId64 " %s %" PRId64 " (%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 ") %" PRId64 " %" PRId64
+		" %" PRId64 "\n",
+		c->variant_id, c->suite, c->n, c->by_status[0], c->by_status[1], c->by_status[2], c->by_status[3],
+		c->prompt_tokens, c->cached_tokens, c->generated_tokens);
 	return buf_check(out, e);
 }
 
@@ -126,12 +134,55 @@ START_TEST(variants_come_back)
 	ck_assert_int_eq(id, a);
 	struct buf out = {0};
 	CHECK_OK(store_variants_each(s, run, take_variant, &out, &test_error));
-	ck_assert_str_eq(buf_text(&out), "1 bf16/bf16 1835008 512 9223372036854775807 {}\n"
-					 "2 int4/fp8 1835008 512 4096 {\"kv_scale\": \"1.0\", \"saturated\": 0}\n");
+	ck_assert_str_eq(buf_text(&out),
+		"1 bf16/bf16 1835008 512 9223372036854775807 {}\n"
+		"2 int4/fp8 1835008 512 4096 {\"kv_scale\": \"1.0\", \"saturated\": 0}\n");
 	buf_free(&out);
 	store_close(s);
 }
 END_TEST
+
+/* Two samples that hold something in every column; response becomes the JSON of said. */
+static void two_samples(
+	int64_t variant, struct buf *said, struct buf *json, struct store_sample *x, struct store_sample *y)
+{
+	/* Every byte that a model may say, as JSON keeps it. */
+	for (int c = 0; c < 128; c++)
+		buf_append_char(said, (char)c);
+	buf_append_text(said, "Việt 日本語 😀 \xe2\x80\xa8 \xef\xbf\xbe");
+	json_write_string(buf_str(said), false, json);
+
+	*x = fixture_sample(variant, 3);
+	x->response = buf_str(json);
+	x->status = SAMPLE_TRUNCATED;
+	x->finish_reason = "length";
+	x->tokens = STR("[1, 2, 3]");
+	x->token_logprobs = STR("[-0.1, -0.25, -3e-05]");
+	x->seconds = 1e-9;
+	*y = fixture_sample(variant, -1);
+	y->suite = "arc_easy";
+	y->task = "arc_easy";
+	y->response = STR("[[-1.5, false], [-0.25, true]]");
+	y->filtered = STR("{}");
+	y->status = SAMPLE_ERROR;
+	y->finish_reason = NULL;
+	y->error = "no answer";
+}
+
+static void check_samples(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	const struct store_sample *a, const struct store_sample *b)
+{
+	struct buf expected = {0};
+	struct buf got = {0};
+	if (a)
+		fixture_append_sample(&expected, a, &test_error);
+	if (b)
+		fixture_append_sample(&expected, b, &test_error);
+	CHECK_OK(store_samples_each(s, run_id, variant_id, suite, fixture_append_sample, &got, &test_error));
+	ck_assert_str_eq(buf_text(&got), buf_text(&expected));
+	buf_free(&expected);
+	buf_free(&got);
+}
 
 START_TEST(samples_come_back)
 {
@@ -139,38 +190,17 @@ START_TEST(samples_come_back)
 	struct store *s = fixture_open(path);
 	int64_t run = fixture_begin(s, "c", false);
 	int64_t variant = fixture_add_variant(s, "bf16/bf16");
-
-	/* Every byte that a model may say, as JSON keeps it. */
 	struct buf said = {0};
 	struct buf json = {0};
-	for (int c = 0; c < 128; c++)
-		buf_append_char(&said, (char)c);
-	buf_append_text(&said, "Việt 日本語 😀 \xe2\x80\xa8 \xef\xbf\xbe");
-	json_write_string(buf_str(&said), false, &json);
-
-	struct store_sample x = fixture_sample(variant, 3);
-	x.response = buf_str(&json);
-	x.status = SAMPLE_TRUNCATED;
-	x.finish_reason = "length";
-	x.tokens = STR("[1, 2, 3]");
-	x.token_logprobs = STR("[-0.1, -0.25, -3e-05]");
-	x.seconds = 1e-9;
-	struct store_sample y = fixture_sample(variant, -1);
-	y.suite = "arc_easy";
-	y.task = "arc_easy";
-	y.response = STR("[[-1.5, false], [-0.25, true]]");
-	y.filtered = STR("{}");
-	y.status = SAMPLE_ERROR;
-	y.finish_reason = NULL;
-	y.error = "no answer";
+	struct store_sample x;
+	struct store_sample y;
+	two_samples(variant, &said, &json, &x, &y);
 	CHECK_OK(store_sample_insert(s, &x, &test_error));
 	CHECK_OK(store_sample_insert(s, &y, &test_error));
-
-	struct buf expected = {0};
-	fixture_append_sample(&expected, &y, &test_error);
-	fixture_append_sample(&expected, &x, &test_error);
-	struct buf got = fixture_samples(s, run);
-	ck_assert_str_eq(buf_text(&got), buf_text(&expected));
+	check_samples(s, run, 0, NULL, &y, &x);
+	check_samples(s, run, variant, "arc_easy", &y, NULL);
+	check_samples(s, run, variant + 1, NULL, NULL, NULL);
+	check_samples(s, run + 1, 0, NULL, NULL, NULL);
 
 	/* What was said is read back from the stored JSON to the byte. */
 	struct json_document *document = NULL;
@@ -178,26 +208,19 @@ START_TEST(samples_come_back)
 	ck_assert(str_equal(json_root(document)->text, buf_str(&said)));
 	json_free(document);
 
-	buf_clear(&got);
-	CHECK_OK(store_samples_each(s, run, variant, "arc_easy", fixture_append_sample, &got, &test_error));
-	buf_clear(&expected);
-	fixture_append_sample(&expected, &y, &test_error);
-	ck_assert_str_eq(buf_text(&got), buf_text(&expected));
-	buf_clear(&got);
-	CHECK_OK(store_samples_each(s, run, variant + 1, NULL, fixture_append_sample, &got, &test_error));
-	CHECK_OK(store_samples_each(s, run + 1, 0, NULL, fixture_append_sample, &got, &test_error));
-	ck_assert_uint_eq(got.length, 0);
-	CHECK_OK(store_counts_each(s, run, take_count, &got, &test_error));
-	ck_assert_str_eq(buf_text(&got), "1 gsm8k 1 (0 1 0 0) 100 64 7\n1 arc_easy 1 (0 0 0 1) 100 64 7\n");
+	struct buf counts = {0};
+	CHECK_OK(store_counts_each(s, run, take_count, &counts, &test_error));
+	ck_assert_str_eq(buf_text(&counts), "1 gsm8k 1 (0 1 0 0) 100 64 7\n1 arc_easy 1 (0 0 0 1) 100 64 7\n");
 	store_close(s);
 
-	ck_assert_str_eq(query(path, "SELECT group_concat(status) FROM (SELECT status FROM sample ORDER BY status)"), "error,truncated");
+	ck_assert_str_eq(query(path, "SELECT group_concat(status) FROM (SELECT status FROM sample ORDER BY status)"),
+		"error,truncated");
 	ck_assert_str_eq(query(path, "SELECT count(*) FROM sample WHERE tokens IS NULL AND error = 'no answer'"), "1");
-	ck_assert_str_eq(query(path, "SELECT json_extract(token_logprobs, '$[2]') FROM sample WHERE doc_id = 3"), "-3.0e-05");
+	ck_assert_str_eq(
+		query(path, "SELECT json_extract(token_logprobs, '$[2]') FROM sample WHERE doc_id = 3"), "-3.0e-05");
 	buf_free(&said);
 	buf_free(&json);
-	buf_free(&expected);
-	buf_free(&got);
+	buf_free(&counts);
 }
 END_TEST
 
@@ -305,24 +328,23 @@ START_TEST(results_come_back)
 	int64_t a = fixture_add_variant(s, "bf16/bf16");
 	int64_t b = fixture_add_variant(s, "int4/fp8");
 	struct store_result puts[] = {
-		{a, "mmlu", NULL, "acc,none", 3, 0.5, 0.1},
-		{a, "mmlu", "mmlu_law", "acc,none", 1, 1, (double)NAN},
+		{a, "mmlu", NULL, "acc,none", 3, 0.5, 0.1}, {a, "mmlu", "mmlu_law", "acc,none", 1, 1, (double)NAN},
 		{a, "arc_easy", NULL, "acc,none", 2, 0.25, 0.125},
 		{a, "arc_easy", NULL, "acc_norm,none", 2, 0.75, 0.125},
-		{b, "arc_easy", NULL, "acc_norm,none", 2, 0.5, 0.125},
-		{b, "arc_easy", NULL, "acc,none", 2, 0, 0},
+		{b, "arc_easy", NULL, "acc_norm,none", 2, 0.5, 0.125}, {b, "arc_easy", NULL, "acc,none", 2, 0, 0},
 		{a, "mmlu", NULL, "acc,none", 4, 0.625, 0.2}, /* in place of the first */
 	};
 	for (size_t i = 0; i < sizeof(puts) / sizeof(puts[0]); i++)
 		CHECK_OK(store_suite_result_put(s, &puts[i], &test_error));
 	struct buf out = {0};
 	CHECK_OK(store_results_each(s, run, take_result, &out, &test_error));
-	ck_assert_str_eq(buf_text(&out), "mmlu/mmlu acc,none 1: 4 0.625 0.2\n"
-					 "mmlu/mmlu_law acc,none 1: 1 1 nan\n"
-					 "arc_easy/arc_easy acc,none 1: 2 0.25 0.125\n"
-					 "arc_easy/arc_easy acc,none 2: 2 0 0\n"
-					 "arc_easy/arc_easy acc_norm,none 1: 2 0.75 0.125\n"
-					 "arc_easy/arc_easy acc_norm,none 2: 2 0.5 0.125\n");
+	ck_assert_str_eq(buf_text(&out),
+		"mmlu/mmlu acc,none 1: 4 0.625 0.2\n"
+		"mmlu/mmlu_law acc,none 1: 1 1 nan\n"
+		"arc_easy/arc_easy acc,none 1: 2 0.25 0.125\n"
+		"arc_easy/arc_easy acc,none 2: 2 0 0\n"
+		"arc_easy/arc_easy acc_norm,none 1: 2 0.75 0.125\n"
+		"arc_easy/arc_easy acc_norm,none 2: 2 0.5 0.125\n");
 	buf_free(&out);
 	store_close(s);
 }
@@ -473,7 +495,8 @@ START_TEST(find_by_name)
 	}
 	ck_assert_int_eq(store_run_find(s, "r", &id, &e), ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.message, "ambiguous"));
-	static const char *const unknown[] = {"0", "4", "99999999999999999999", "", "Latest", "rz", "x", "1 ", "-1", "%", "r%"};
+	static const char *const unknown[] = {
+		"0", "4", "99999999999999999999", "", "Latest", "rz", "x", "1 ", "-1", "%", "r%"};
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
 		ck_assert_msg(store_run_find(s, unknown[i], &id, &e) == ERR_USAGE, "'%s'", unknown[i]);
 		ck_assert_msg(strstr(e.message, "among the 3 of") != NULL, "'%s': %s", unknown[i], e.message);

@@ -1,4 +1,4 @@
-/* The result store on files and disks that are not as they should be: a clear error, and nothing lost that was stored. */
+/* The result store on files and disks that are not as they should be: a clear error, and nothing stored is lost. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -242,8 +242,8 @@ static void fail_at_every_write(int failure, int code, const char *says)
 		writes_allowed = -1;
 		if (status < 0) {
 			failed++;
-			ck_assert_msg(status == code && strstr(e.message, says) && strstr(e.message, path), "write %d: %d: %s", allowed,
-				status, e.message);
+			ck_assert_msg(status == code && strstr(e.message, says) && strstr(e.message, path),
+				"write %d: %d: %s", allowed, status, e.message);
 			ck_assert_msg(stored_samples(path) == stored, "write %d: %d reported", allowed, stored);
 			int again = 0;
 			CHECK_OK(small_run(path, &again, &test_error)); /* there is room again: it goes on */

@@ -19,38 +19,72 @@ SIMD_INLINE f32x16 panel_load(const enum weight_format format, const uint8_t *at
 		return v16_load((const float *)(const void *)at);
 	if (format == WEIGHT_BF16)
 		return v16_from_bf16((const uint16_t *)(const void *)at);
-	if (format == WEIGHT_E4M3)
-		return v16_from_e4m3(at);
-	return v16_from_int4(at);
+	return v16_from_e4m3(at);
+}
+
+/* acc += w * x of column k for every token of the tile. */
+SIMD_INLINE void tile_column(const struct tile *t, const int n_panels, const int n_tokens, int k, const f32x16 *w, f32x16 *acc)
+{
+#pragma GCC unroll 8
+	for (int m = 0; m < n_tokens; m++) {
+		f32x16 x = v16_set(t->x[(size_t)m * t->x_stride + (size_t)k]);
+#pragma GCC unroll 4
+		for (int p = 0; p < n_panels; p++)
+			acc[p * n_tokens + m] = v16_fma(w[p], x, acc[p * n_tokens + m]);
+	}
+}
+
+SIMD_INLINE void sums_move(const int n, const f32x16 *from, f32x16 *to)
+{
+#pragma GCC unroll 16
+	for (int i = 0; i < n; i++)
+		to[i] = from ? from[i] : v16_set(0.0f);
 }
 
 /* sum[p * n_tokens + m] = the running sum over columns [first, end), from zero. */
 SIMD_INLINE void tile_run(const struct tile *t, const enum weight_format format, const int n_panels, const int n_tokens,
 			  int first, int end, f32x16 *restrict sum)
 {
-	const size_t column_bytes = panel_column_bytes(format), panel_bytes = column_bytes * (size_t)t->weight->columns;
-	const uint8_t *data = (const uint8_t *)t->weight->data + (size_t)t->panel * panel_bytes;
+	const size_t step = panel_step_bytes(format), bytes = panel_bytes(format, t->weight->columns);
+	const uint8_t *data = (const uint8_t *)t->weight->data + (size_t)t->panel * bytes;
 	f32x16 acc[TILE_MAX];
 
-#pragma GCC unroll 16
-	for (int i = 0; i < n_panels * n_tokens; i++)
-		acc[i] = v16_set(0.0f);
+	sums_move(n_panels * n_tokens, NULL, acc);
 	for (int k = first; k < end; k++) {
 		f32x16 w[4];
 #pragma GCC unroll 4
 		for (int p = 0; p < n_panels; p++)
-			w[p] = panel_load(format, data + (size_t)p * panel_bytes + (size_t)k * column_bytes);
+			w[p] = panel_load(format, data + (size_t)p * bytes + (size_t)k * step);
+		tile_column(t, n_panels, n_tokens, k, w, acc);
+	}
+	sums_move(n_panels * n_tokens, acc, sum);
+}
+
+/* The same over words of eight columns. PRECOND: first is a multiple of 8; only the row's last word may be cut short. */
+SIMD_INLINE void tile_run_int4(const struct tile *t, const int n_panels, const int n_tokens, int first, int end, f32x16 *restrict sum)
+{
+	const size_t step = panel_step_bytes(WEIGHT_INT4), bytes = panel_bytes(WEIGHT_INT4, t->weight->columns);
+	const uint8_t *data = (const uint8_t *)t->weight->data + (size_t)t->panel * bytes;
+	f32x16 acc[TILE_MAX];
+
+	sums_move(n_panels * n_tokens, NULL, acc);
+	for (int k = first; k < end; k += 8) {
+		u32x16 words[4];
+#pragma GCC unroll 4
+		for (int p = 0; p < n_panels; p++)
+			words[p] = v16_words(data + (size_t)p * bytes + (size_t)(k / 8) * step);
 #pragma GCC unroll 8
-		for (int m = 0; m < n_tokens; m++) {
-			f32x16 x = v16_set(t->x[(size_t)m * t->x_stride + (size_t)k]);
+		for (int j = 0; j < 8; j++) {
+			f32x16 w[4];
+			if (k + j >= end)
+				break;
 #pragma GCC unroll 4
 			for (int p = 0; p < n_panels; p++)
-				acc[p * n_tokens + m] = v16_fma(w[p], x, acc[p * n_tokens + m]);
+				w[p] = v16_nibble(words[p], j);
+			tile_column(t, n_panels, n_tokens, k + j, w, acc);
 		}
 	}
-#pragma GCC unroll 16
-	for (int i = 0; i < n_panels * n_tokens; i++)
-		sum[i] = acc[i];
+	sums_move(n_panels * n_tokens, acc, sum);
 }
 
 /* INT4: the sums of each group times its scale, added in order of the groups. */
@@ -66,7 +100,7 @@ SIMD_INLINE void tile_run_groups(const struct tile *t, const int n_panels, const
 		int group = k / w->group, group_end = (group + 1) * w->group;
 		f32x16 inner[TILE_MAX];
 		group_end = group_end < end ? group_end : end;
-		tile_run(t, WEIGHT_INT4, n_panels, n_tokens, k, group_end, inner);
+		tile_run_int4(t, n_panels, n_tokens, k, group_end, inner);
 		for (int p = 0; p < n_panels; p++) {
 			const uint16_t *scales = (const uint16_t *)w->scales + ((size_t)(t->panel + p) * groups + (size_t)group) * PANEL_ROWS;
 			f32x16 scale = v16_from_bf16(scales);
@@ -160,7 +194,7 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 #if defined(__AVX512F__)
 #define TILES TOKENS(8, 2) TOKENS(4, 1) TOKENS(1, 4)
 #elif defined(__AVX2__)
-#define TILES TOKENS(4, 1) TOKENS(1, 4)
+#define TILES TOKENS(4, 1) TOKENS(1, 2)
 #else
 #define TILES TOKENS(1, 1)
 #endif

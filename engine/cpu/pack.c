@@ -16,8 +16,9 @@ static void pack_panel(const struct host_matrix *m, int panel, uint8_t *out)
 	for (int r = 0; r < PANEL_ROWS && first + r < m->rows; r++) {
 		const uint8_t *row = in + (size_t)(first + r) * k_count * size;
 		if (m->format == WEIGHT_INT4) {
+			uint32_t *words = (uint32_t *)(void *)out;
 			for (size_t k = 0; k < k_count; k++)
-				out[k * 8 + (size_t)(r % 8)] |= (uint8_t)(row[k] << (r < 8 ? 0 : 4));
+				words[k / 8 * PANEL_ROWS + (size_t)r] |= (uint32_t)row[k] << (k % 8 * 4);
 			continue;
 		}
 		for (size_t k = 0; k < k_count; k++)
@@ -39,25 +40,36 @@ static void pack_scales(const struct host_matrix *m, const struct weight *w)
 				m->group_scales[(size_t)row * (size_t)groups + (size_t)g];
 }
 
+/* The kernels do not look for the NaN code, and a weight that is not a number answers nothing. */
+static int nan_refuse(const struct host_matrix *m, struct error *e)
+{
+	const uint8_t *codes = m->data;
+	size_t count = (size_t)m->rows * (size_t)m->columns;
+	for (size_t i = 0; m->format == WEIGHT_E4M3 && i < count; i++)
+		if ((codes[i] & 0x7f) == 0x7f)
+			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is NaN in E4M3", i / (size_t)m->columns, i % (size_t)m->columns);
+	return 0;
+}
+
 int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e)
 {
-	size_t panels = (size_t)panel_count(m->rows), panel_bytes = (size_t)m->columns * panel_column_bytes(m->format);
-	size_t scale_bytes = 0;
+	size_t panels = (size_t)panel_count(m->rows), bytes = panel_bytes(m->format, m->columns), scale_bytes = 0;
 
 	*out = (struct weight){.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
+	TRY(nan_refuse(m, e));
 	if (m->format == WEIGHT_E4M3)
 		scale_bytes = panels * PANEL_ROWS * sizeof(float);
 	else if (m->format == WEIGHT_INT4)
 		scale_bytes = panels * (size_t)group_count(out) * PANEL_ROWS * sizeof(uint16_t);
-	out->data = mem_aligned(panels * panel_bytes, e);
+	out->data = mem_aligned(panels * bytes, e);
 	out->scales = scale_bytes ? mem_aligned(scale_bytes, e) : NULL;
-	out->bytes = panels * panel_bytes + scale_bytes;
+	out->bytes = panels * bytes + scale_bytes;
 	if (!out->data || (scale_bytes && !out->scales)) {
 		weight_free_cpu(out);
 		return ERR_MEMORY;
 	}
 	for (size_t p = 0; p < panels; p++)
-		pack_panel(m, (int)p, (uint8_t *)out->data + p * panel_bytes);
+		pack_panel(m, (int)p, (uint8_t *)out->data + p * bytes);
 	if (scale_bytes)
 		pack_scales(m, out);
 	return 0;
@@ -73,8 +85,8 @@ void weight_free_cpu(struct weight *w)
 float weight_code_value(const struct weight *w, int row, int column)
 {
 	size_t panel = (size_t)(row / PANEL_ROWS), lane = (size_t)(row % PANEL_ROWS);
-	const uint8_t *at = (const uint8_t *)w->data +
-			    (panel * (size_t)w->columns + (size_t)column) * panel_column_bytes(w->format);
+	const uint8_t *at = (const uint8_t *)w->data + panel * panel_bytes(w->format, w->columns) +
+			    (size_t)(column / pack_columns(w->format)) * panel_step_bytes(w->format);
 
 	switch (w->format) {
 	case WEIGHT_F32:
@@ -84,7 +96,7 @@ float weight_code_value(const struct weight *w, int row, int column)
 	case WEIGHT_E4M3:
 		return e4m3_to_float(at[lane]);
 	case WEIGHT_INT4:
-		return (float)((at[lane % 8] >> (lane < 8 ? 0 : 4) & 15) - 8);
+		return (float)((int)(((const uint32_t *)(const void *)at)[lane] >> (column % 8 * 4) & 15) - 8);
 	}
 	return 0.0f;
 }

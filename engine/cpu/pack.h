@@ -1,6 +1,6 @@
 /* The CPU packing of a matrix: panels of 16 output rows, so that vector lanes are outputs and each lane owns one running sum over K.
  *   F32, BF16, E4M3: [panels][K][16]
- *   INT4: [panels][K][8] bytes: the low nibble of byte j is row j, the high nibble row j + 8; both hold q + 8
+ *   INT4: [panels][ceil(K / 8)][16] words of 32 bits: nibble j of word r is column 8 i + j of row r and holds q + 8
  *   scales: E4M3 [panels * 16] f32; INT4 [panels][groups][16] bf16
  * Rows past the last are zero. */
 #ifndef ASSAY_ENGINE_CPU_PACK_H
@@ -20,13 +20,25 @@ static inline int group_count(const struct weight *w)
 	return (w->columns + w->group - 1) / w->group;
 }
 
-/* Bytes of one input column of a panel. */
-static inline size_t panel_column_bytes(enum weight_format format)
+/* Input columns that lie together: one, or the eight nibbles of a word. */
+static inline int pack_columns(enum weight_format format)
 {
-	return format == WEIGHT_F32 ? 64 : format == WEIGHT_BF16 ? 32 : format == WEIGHT_E4M3 ? 16 : 8;
+	return format == WEIGHT_INT4 ? 8 : 1;
 }
 
-/* out->data and out->scales are fresh memory for weight_free_cpu. */
+/* Bytes of pack_columns() columns of a panel. */
+static inline size_t panel_step_bytes(enum weight_format format)
+{
+	return format == WEIGHT_F32 || format == WEIGHT_INT4 ? 64 : format == WEIGHT_BF16 ? 32 : 16;
+}
+
+static inline size_t panel_bytes(enum weight_format format, int columns)
+{
+	int step = pack_columns(format);
+	return (size_t)((columns + step - 1) / step) * panel_step_bytes(format);
+}
+
+/* out->data and out->scales are fresh memory for weight_free_cpu. ERR_INPUT for the NaN code among E4M3 weights. */
 int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e);
 void weight_free_cpu(struct weight *w);
 

@@ -147,22 +147,23 @@ SIMD_INLINE f32x16 v16_from_bf16(const uint16_t *p)
 	__m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)p);
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
 }
+/* Without the NaN code, which packing refuses. The byte, sign-extended and moved by 7, is a half of 2^-8 of the value once the second
+ * sign bit is gone. */
 SIMD_INLINE f32x16 v16_from_e4m3(const uint8_t *p)
 {
-	__m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
-	__m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-	__m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
-	__mmask16 nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));
-	__m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
-	half = _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00));
+	__m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+	__m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16((short)0xbfff));
 	return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256.0f));
 }
-SIMD_INLINE f32x16 v16_from_int4(const uint8_t *p)
+
+typedef __m512i u32x16;
+
+SIMD_INLINE u32x16 v16_words(const uint8_t *p) { return _mm512_loadu_si512(p); }
+/* q of nibble j in each lane: the permutation looks at the lowest four bits alone. */
+SIMD_INLINE f32x16 v16_nibble(u32x16 words, int j)
 {
-	__m128i packed = _mm_loadl_epi64((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
-	__m128i low = _mm_and_si128(packed, mask), high = _mm_and_si128(_mm_srli_epi16(packed, 4), mask);
-	__m512i q = _mm512_cvtepu8_epi32(_mm_unpacklo_epi64(low, high));
-	return _mm512_cvtepi32_ps(_mm512_sub_epi32(q, _mm512_set1_epi32(8)));
+	const __m512 values = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+	return _mm512_permutexvar_ps(_mm512_srli_epi32(words, (unsigned)(4 * j)), values);
 }
 
 #else
@@ -184,24 +185,60 @@ SIMD_INLINE f32x16 v16_fma(f32x16 a, f32x16 b, f32x16 c)
 	return (f32x16){v8_fma(a.low, b.low, c.low), v8_fma(a.high, b.high, c.high)};
 }
 SIMD_INLINE f32x16 v16_from_bf16(const uint16_t *p) { return (f32x16){v8_from_bf16(p), v8_from_bf16(p + 8)}; }
-SIMD_INLINE f32x16 v16_from_e4m3(const uint8_t *p) { return (f32x16){v8_from_e4m3(p), v8_from_e4m3(p + 8)}; }
-SIMD_INLINE f32x16 v16_from_int4(const uint8_t *p)
-{
+
 #if defined(__AVX2__)
-	__m128i packed = _mm_loadl_epi64((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
-	__m128i low = _mm_and_si128(packed, mask), high = _mm_and_si128(_mm_srli_epi16(packed, 4), mask);
-	const __m256i eight = _mm256_set1_epi32(8);
-	return (f32x16){_mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(low), eight)),
-			_mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(high), eight))};
-#else
-	f32x16 out;
-	for (int i = 0; i < 8; i++) {
-		out.low.lane[i] = (float)((p[i] & 15) - 8);
-		out.high.lane[i] = (float)((p[i] >> 4) - 8);
-	}
-	return out;
-#endif
+
+SIMD_INLINE f32x8 v8_from_e4m3_half(__m128i half)
+{
+	return v8_mul(_mm256_cvtph_ps(_mm_and_si128(half, _mm_set1_epi16((short)0xbfff))), v8_set(256.0f));
 }
+/* Without the NaN code, which packing refuses. The byte, sign-extended and moved by 7, is a half of 2^-8 of the value once the second
+ * sign bit is gone. */
+SIMD_INLINE f32x16 v16_from_e4m3(const uint8_t *p)
+{
+	__m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)), 7);
+	return (f32x16){v8_from_e4m3_half(_mm256_castsi256_si128(wide)), v8_from_e4m3_half(_mm256_extracti128_si256(wide, 1))};
+}
+
+typedef struct {
+	__m256i low, high;
+} u32x16;
+
+SIMD_INLINE u32x16 v16_words(const uint8_t *p)
+{
+	return (u32x16){_mm256_loadu_si256((const __m256i *)(const void *)p), _mm256_loadu_si256((const __m256i *)(const void *)(p + 32))};
+}
+/* 2^23 with q + 8 in its lowest bits, less 2^23 + 8. */
+SIMD_INLINE f32x8 v8_nibble(__m256i words, int j)
+{
+	__m256i q8 = _mm256_and_si256(_mm256_srli_epi32(words, 4 * j), _mm256_set1_epi32(15));
+	return v8_sub(_mm256_castsi256_ps(_mm256_or_si256(q8, _mm256_set1_epi32(0x4b000000))), v8_set(8388616.0f));
+}
+SIMD_INLINE f32x16 v16_nibble(u32x16 words, int j) { return (f32x16){v8_nibble(words.low, j), v8_nibble(words.high, j)}; }
+
+#else
+
+SIMD_INLINE f32x16 v16_from_e4m3(const uint8_t *p) { return (f32x16){v8_from_e4m3(p), v8_from_e4m3(p + 8)}; }
+
+typedef struct {
+	uint32_t lane[16];
+} u32x16;
+
+SIMD_INLINE u32x16 v16_words(const uint8_t *p)
+{
+	u32x16 words;
+	memcpy(&words, p, sizeof words);
+	return words;
+}
+SIMD_INLINE f32x16 v16_nibble(u32x16 words, int j)
+{
+	f32x16 out;
+	for (int i = 0; i < 16; i++)
+		(i < 8 ? out.low.lane : out.high.lane)[i % 8] = (float)((int)(words.lane[i] >> (4 * j) & 15) - 8);
+	return out;
+}
+
+#endif
 
 #endif
 

@@ -9,18 +9,20 @@
 #include "engine/base/buf.h"
 #include "engine/text/onig_syntax.h"
 
-/* Backtracking may cost at most this before an error: steps for each start, and memory. */
-enum { MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 256 * 1024 };
+/* Backtracking may cost at most this before an error: steps for each start, and memory of the compiled form and of the
+ * interpreter, which serves where there is no just-in-time compiler. */
+enum { MATCH_LIMIT = 10000000, STACK_START = 64 * 1024, STACK_LIMIT = 256 * 1024 * 1024, HEAP_LIMIT_KIB = 1024 * 1024 };
 
 struct pattern {
-	char *source;                 /* as the file has it; owned */
-	size_t length;                /* of source */
-	pcre2_code *code;             /* NULL: source is looked for as it stands */
-	pcre2_match_context *context; /* only read while matching, so threads may share it */
+	char *source;     /* as the file has it; owned */
+	size_t length;    /* of source */
+	pcre2_code *code; /* NULL: source is looked for as it stands */
 };
 
 struct pattern_scratch {
 	pcre2_match_data *data;
+	pcre2_match_context *context;
+	pcre2_jit_stack *stack; /* NULL until the small one on the machine stack was not enough */
 };
 
 static int pattern_new(struct str source, struct pattern **out, struct error *e)
@@ -48,11 +50,8 @@ int pattern_new_literal(struct str text, struct pattern **out, struct error *e)
 static int compile(struct pattern *p, struct str translated, const char *name, struct error *e)
 {
 	pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-	p->context = pcre2_match_context_create(NULL);
-	if (!context || !p->context) {
-		pcre2_compile_context_free(context);
+	if (!context)
 		return error_set(e, ERR_MEMORY, "out of memory: a pattern");
-	}
 	/* The dot and the anchors depend on it, so the way the library was built must not decide. */
 	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
 	int code = 0;
@@ -66,8 +65,6 @@ static int compile(struct pattern *p, struct str translated, const char *name, s
 		struct str source = {p->source, p->length};
 		return error_set(e, ERR_INPUT, "%s: pattern \"%.*s\": %s", name, STR_ARG(source), (const char *)reason);
 	}
-	pcre2_set_match_limit(p->context, MATCH_LIMIT);
-	pcre2_set_heap_limit(p->context, HEAP_LIMIT_KIB);
 	/* Without a just-in-time compiler the interpreter finds the same, more slowly. */
 	(void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
 	return 0;
@@ -96,7 +93,6 @@ void pattern_delete(struct pattern *p)
 	if (!p)
 		return;
 	pcre2_code_free(p->code);
-	pcre2_match_context_free(p->context);
 	free(p->source);
 	free(p);
 }
@@ -107,11 +103,14 @@ struct pattern_scratch *pattern_scratch_new(struct error *e)
 	if (!scratch)
 		return NULL;
 	scratch->data = pcre2_match_data_create(1, NULL); /* the whole match is all that is asked for */
-	if (!scratch->data) {
+	scratch->context = pcre2_match_context_create(NULL);
+	if (!scratch->data || !scratch->context) {
 		error_set(e, ERR_MEMORY, "out of memory: a pattern search");
-		free(scratch);
+		pattern_scratch_delete(scratch);
 		return NULL;
 	}
+	pcre2_set_match_limit(scratch->context, MATCH_LIMIT);
+	pcre2_set_heap_limit(scratch->context, HEAP_LIMIT_KIB);
 	return scratch;
 }
 
@@ -120,7 +119,14 @@ void pattern_scratch_delete(struct pattern_scratch *scratch)
 	if (!scratch)
 		return;
 	pcre2_match_data_free(scratch->data);
+	pcre2_match_context_free(scratch->context);
+	pcre2_jit_stack_free(scratch->stack);
 	free(scratch);
+}
+
+static int match_once(const struct pattern *p, struct pattern_scratch *scratch, struct str text, size_t from)
+{
+	return pcre2_match(p->code, (PCRE2_SPTR)text.data, text.length, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
 }
 
 /* The first match at or after from: 1, 0 or an error. */
@@ -133,11 +139,14 @@ static int search_from(const struct pattern *p, struct pattern_scratch *scratch,
 		match->end = match->start + source.length;
 		return match->start != SIZE_MAX;
 	}
-	int status = pcre2_match(p->code, (PCRE2_SPTR)text.data, text.length, from, PCRE2_NO_UTF_CHECK, scratch->data, p->context);
-	/* The compiled form has a small fixed stack; the interpreter takes memory up to the limit. */
-	if (status == PCRE2_ERROR_JIT_STACKLIMIT)
-		status = pcre2_match(p->code, (PCRE2_SPTR)text.data, text.length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-			scratch->data, p->context);
+	int status = match_once(p, scratch, text, from);
+	if (status == PCRE2_ERROR_JIT_STACKLIMIT && !scratch->stack) {
+		scratch->stack = pcre2_jit_stack_create(STACK_START, STACK_LIMIT, NULL);
+		if (!scratch->stack)
+			return error_set(e, ERR_MEMORY, "out of memory: a pattern search");
+		pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+		status = match_once(p, scratch, text, from);
+	}
 	if (status == PCRE2_ERROR_NOMATCH)
 		return 0;
 	if (status < 0) {

@@ -268,7 +268,7 @@ static void barrier_wait(struct barrier *b, int first, int n, fiber_state state,
 	if (b->arrived++ == 0)
 		b->first = gpu.running;
 	const site *other = &gpu.fibers[b->first].where;
-	if (other->line != line || strcmp(other->file, file) != 0)
+	if (other->line != line || (other->file != file && strcmp(other->file, file) != 0))
 		fail(cudaErrorLaunchFailure, "divergent barrier: thread %d waits at %s:%d, thread %d at %s:%d", b->first,
 			other->file, other->line, gpu.running, file, line);
 	if (b->arrived == n) {
