@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/cpu_backend.h"
+#include "engine/cpu/machine.h"
 #include "engine/model/checkpoint.h"
 #include "engine/model/forward.h"
 #include "engine/sched/scheduler.h"
@@ -109,6 +110,22 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 	return 0;
 }
 
+static void step_costs(struct engine *engine)
+{
+	const struct model_weights *w = &engine->model.weights;
+	struct engine_facts *f = &engine->facts;
+
+	f->head_parameters = (uint64_t)w->head.rows * (uint64_t)w->head.columns;
+	f->bytes_per_step = w->head.bytes;
+	for (int l = 0; l < w->n_layers; l++) {
+		const struct weight *all[] = {&w->layers[l].qkv, &w->layers[l].o, &w->layers[l].gate_up, &w->layers[l].down};
+		for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+			f->layer_parameters += (uint64_t)all[i]->rows * (uint64_t)all[i]->columns;
+			f->bytes_per_step += all[i]->bytes;
+		}
+	}
+}
+
 static void facts_fill(struct engine *engine)
 {
 	struct engine_facts *f = &engine->facts;
@@ -121,6 +138,7 @@ static void facts_fill(struct engine *engine)
 	f->n_pages = engine->pool.geometry.n_pages;
 	f->parameters = engine->model.weights.parameters;
 	f->weights_bytes = engine->model.weights.bytes;
+	step_costs(engine);
 	f->kv_bytes_per_token = kv_bytes_per_token(c, engine->pool.format);
 	f->kv_tokens = (uint64_t)kv_pool_usable(&engine->pool) * (uint64_t)f->page_size;
 }
@@ -205,6 +223,11 @@ void engine_close(struct engine *engine)
 const struct engine_facts *engine_facts(const struct engine *engine)
 {
 	return &engine->facts;
+}
+
+int engine_machine(int threads, struct engine_machine *out, struct error *e)
+{
+	return machine_measure(threads, out, e);
 }
 
 int engine_fingerprint(const struct engine *engine, char out[65], struct error *e)

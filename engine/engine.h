@@ -70,6 +70,9 @@ struct engine_facts { /* what does not change while the engine is open */
 	int threads, page_size, n_pages, max_batch_tokens, chunk, max_requests; /* as in use */
 	uint64_t parameters;          /* weights counted once, tied ones too */
 	uint64_t weights_bytes;       /* in the variant's formats with their scales, tied weights once */
+	uint64_t layer_parameters;    /* of the layers' matrices: each takes a multiply-add per token */
+	uint64_t head_parameters;     /* of the head: per token whose logits are wanted */
+	uint64_t bytes_per_step;      /* of packed layers and head: what one decode step reads of the weights */
 	uint64_t kv_bytes_per_token;  /* K and V of all layers */
 	uint64_t kv_tokens;           /* usable token slots: page 0 is reserved */
 	double load_seconds;
@@ -91,6 +94,17 @@ struct engine_stats { /* what grows */
 	int pages_used_peak;
 };
 void engine_stats(const struct engine *engine, struct engine_stats *out);
+
+struct engine_machine { /* ceilings of this machine, measured */
+	char cpu[64];    /* as the system names it */
+	const char *isa; /* widest vectors of the CPU kernels in use */
+	int threads;
+	double read_one, read_all;   /* bytes per second read from memory, by one thread and by all */
+	double flops_one, flops_all; /* floating-point operations per second of fused multiply-adds in registers */
+};
+
+/* Takes about two seconds. threads 0: all processors. */
+int engine_machine(int threads, struct engine_machine *out, struct error *e);
 
 /* ---- requests ---- */
 
@@ -165,8 +179,11 @@ struct engine_ids {
 };
 void engine_ids_free(struct engine_ids *ids);
 
-/* Ids of a text; when `specials` with the special tokens (BOS) that the tokenizer adds by itself, unless the text begins with BOS. */
+/* Ids of a text, with the special tokens (BOS) that the tokenizer adds by itself when `specials`. */
 int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e);
+
+/* Ids of a prompt to go on with: with those special tokens, unless the prompt begins with BOS already, as lm-evaluation-harness does. */
+int engine_text_encode_prompt(const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e);
 
 /* lm-evaluation-harness's pair: white space moves from the context's end to the continuation, both are encoded together and cut at
  * the context's length. *n_context ids come first. */

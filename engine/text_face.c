@@ -95,8 +95,14 @@ static int ids_hand_over(int status, struct token_ids *ids, struct engine_ids *o
 int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e)
 {
 	struct token_ids ids = {0};
-	enum tokenizer_specials wanted = specials ? encode_specials(text->tokenizer, input, TOKENIZER_SPECIALS) : TOKENIZER_PLAIN;
-	int status = tokenizer_encode(text->tokenizer, input, wanted, &ids, e);
+	int status = tokenizer_encode(text->tokenizer, input, specials ? TOKENIZER_SPECIALS : TOKENIZER_PLAIN, &ids, e);
+	return ids_hand_over(status, &ids, out);
+}
+
+int engine_text_encode_prompt(const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e)
+{
+	struct token_ids ids = {0};
+	int status = encode_once(text->tokenizer, prompt, TOKENIZER_SPECIALS, &ids, e);
 	return ids_hand_over(status, &ids, out);
 }
 

@@ -56,7 +56,7 @@ static int question_ask(struct session *s, const struct options *o, const struct
 {
 	struct engine_ids ids;
 
-	TRY(engine_text_encode(s->text, q->prompt, true, &ids, e));
+	TRY(engine_text_encode_prompt(s->text, q->prompt, &ids, e));
 	struct engine_request r = {.tokens = ids.data,
 				   .n_tokens = (int)ids.count,
 				   .max_tokens = q->max_tokens,

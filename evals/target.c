@@ -152,7 +152,7 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 	if (most < 1)
 		return error_set(e, ERR_LIMIT, "%s needs %d tokens for its answer, and the model's context is %d", item->task,
 				 item->max_tokens, engine_facts(t->engine)->max_positions);
-	int status = engine_text_encode(t->text, item->context, true, &ids, e);
+	int status = engine_text_encode_prompt(t->text, item->context, &ids, e);
 	if (status == 0) {
 		size_t cut = left_cut(f, ids.count, (size_t)most);
 		struct engine_request r = {.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = -1,

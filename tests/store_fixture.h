@@ -3,6 +3,7 @@
 #define ASSAY_TESTS_STORE_FIXTURE_H
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -565,3 +565,8 @@ const char *cpu_backend_isa(const struct backend *b)
 {
 	return ((const struct cpu_backend *)b)->kernels->isa;
 }
+
+const struct cpu_kernels *cpu_backend_kernels(const struct backend *b)
+{
+	return ((const struct cpu_backend *)b)->kernels;
+}

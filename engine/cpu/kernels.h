@@ -27,6 +27,12 @@ struct cpu_kernels {
 
 	/* Largest value, its lowest index, and log sum exp(x - max). */
 	void (*row_softmax)(const float *x, int n, float *max, int *argmax, float *log_sum);
+
+	/* Ceilings (machine.c): independent fused multiply-adds in registers, fma_flops operations an iteration; reading bytes, a
+	 * multiple of 4096. What they return means nothing. */
+	float (*fma_burst)(long iterations);
+	int fma_flops;
+	float (*read_burst)(const void *data, size_t bytes);
 };
 
 /* Head size in whole vectors of 8. */

@@ -98,6 +98,55 @@ static void row_softmax(const float *x, int n, float *max, int *argmax, float *l
 	*log_sum = log_sum_exp(x, n, *max);
 }
 
+/* Twelve chains hide the latency of an FMA on every machine of today. */
+enum { CHAINS = 12 };
+
+static float fma_burst(long iterations)
+{
+	f32x16 chain[CHAINS];
+	const f32x16 factor = v16_set(0.999f), term = v16_set(0.001f);
+	float out[16];
+
+#pragma GCC unroll 12
+	for (int c = 0; c < CHAINS; c++)
+		chain[c] = v16_set((float)c);
+	for (long i = 0; i < iterations / CHAINS; i++) {
+#pragma GCC unroll 12
+		for (int c = 0; c < CHAINS; c++)
+			chain[c] = v16_fma(chain[c], factor, term);
+	}
+	for (int c = 1; c < CHAINS; c++)
+		chain[0] = v16_fma(chain[c], term, chain[0]);
+	v16_store(out, chain[0]);
+	return out[0];
+}
+
+static float read_burst(const void *data, size_t bytes)
+{
+	const float *x = data;
+	f32x16 a = v16_set(0.0f), b = a, c = a, d = a;
+	const f32x16 one = v16_set(1.0f);
+	float out[16];
+
+	for (size_t i = 0; i + 64 <= bytes / sizeof *x; i += 64) {
+		a = v16_fma(v16_load(x + i), one, a);
+		b = v16_fma(v16_load(x + i + 16), one, b);
+		c = v16_fma(v16_load(x + i + 32), one, c);
+		d = v16_fma(v16_load(x + i + 48), one, d);
+	}
+	v16_store(out, v16_fma(a, one, v16_fma(b, one, v16_fma(c, one, d))));
+	return out[0];
+}
+
 const struct cpu_kernels KERNEL(cpu_kernels) = {
-	KERNEL_TEXT(KERNEL_ISA), KERNEL(linear_panels), rmsnorm_row, swiglu_row, round_row, KERNEL(attend_tile), row_softmax,
+	.isa = KERNEL_TEXT(KERNEL_ISA),
+	.linear_panels = KERNEL(linear_panels),
+	.rmsnorm_row = rmsnorm_row,
+	.swiglu_row = swiglu_row,
+	.round_row = round_row,
+	.attend_tile = KERNEL(attend_tile),
+	.row_softmax = row_softmax,
+	.fma_burst = fma_burst,
+	.fma_flops = 2 * 16,
+	.read_burst = read_burst,
 };

@@ -9,7 +9,7 @@ static int32_t prefix_token(const struct tokenizer *t)
 }
 
 /* Encodes one text; a text that begins with the prefix token's own brings its special tokens along. */
-static int encode_once(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
+int encode_once(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
 		       struct error *e)
 {
 	int32_t prefix = prefix_token(t);

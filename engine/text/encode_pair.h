@@ -4,6 +4,11 @@
 
 #include "engine/text/tokenizer.h"
 
+/* Appends the ids of a text; specials are not added to one that begins with the text of the prefix token (BOS, else EOS), as a rendered
+ * chat template does. */
+int encode_once(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
+		struct error *e);
+
 /* Appends the ids of the context, then those of the continuation, to *whole; *n_context: how many are the context's.
  * White space (Python's) at the end of the context counts as the continuation's. The continuation is what the two encoded as one text
  * have beyond the length of the context encoded alone. A context without ids becomes the prefix token (BOS, else EOS), unless the

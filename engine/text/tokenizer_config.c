@@ -131,7 +131,7 @@ static int put_roles(struct tokenizer_spec *spec, const struct json *root, struc
 static int put_extras(struct tokenizer_spec *spec, const struct json *root, struct error *e)
 {
 	const struct json *extras = json_get(root, "extra_special_tokens");
-	if (!extras || extras->count == 0)
+	if (!extras || json_is(extras, JSON_NULL) || (extras->count == 0 && !json_is(extras, JSON_STRING)))
 		extras = json_get(root, "additional_special_tokens");
 	if (!extras || json_is(extras, JSON_NULL))
 		return 0;
