@@ -1,6 +1,7 @@
-/* Causal attention over the paged cache: one kernel for prefill, chunk and decode, and for every cache format. Blocks of 64
- * positions counted from 0 are combined in order with a running maximum, as attend_ref does and with its order of every sum, so a
- * row's bits depend on neither the batch, the chunk nor the page size (NUMERICS section 3, rule 2). */
+/* Causal attention over the paged cache: one kernel for prefill, chunk and decode, and for every cache format.
+ * Blocks of 64 positions counted from 0 are combined in order with a running maximum, as attend_ref does and with
+ * its order of every sum, so a row's bits depend on neither the batch, the chunk nor the page size (NUMERICS section
+ * 3, rule 2). */
 #include "cuda/device_math.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/launch.cuh"
@@ -10,7 +11,8 @@ enum {
 	ATTEND_THREADS = ATTEND_WARPS * WARP,
 	BLOCK = ATTENTION_BLOCK,
 	KEYS_PER_LANE = BLOCK / WARP,
-	ROW_PAD = 16, /* bytes behind a cached row in shared memory: lanes that read one column of many rows meet other banks */
+	/* Bytes behind a cached row in shared memory: lanes that read one column of many rows meet other banks. */
+	ROW_PAD = 16,
 	HEAD_DIM_MAX = 128,
 };
 
@@ -47,7 +49,7 @@ struct cache_e4m3 {
 template <class Cache, int COUNT>
 static __device__ __forceinline__ void values_read(const unsigned char *at, float scale, float out[COUNT])
 {
-	struct alignas(COUNT *Cache::SIZE < 16 ? COUNT * Cache::SIZE : 16) values {
+	struct alignas(COUNT * Cache::SIZE < 16 ? COUNT * Cache::SIZE : 16) values {
 		typename Cache::pair pair[COUNT / 2];
 	};
 	const values stored = *reinterpret_cast<const values *>(at);
@@ -62,23 +64,24 @@ static __device__ __forceinline__ void values_read(const unsigned char *at, floa
 /* ---- what a block works on ---- */
 
 struct attend_operands {
-	const float *q; /* row t at q + t * q_stride: N heads of D */
-	float *out;     /* [T, N * D] */
-	const unsigned char *k, *v; /* [P, G, page_size, D] */
+	const float *q;                                            /* row t at q + t * q_stride: N heads of D */
+	float *out;                                                /* [T, N * D] */
+	const unsigned char *k, *v;                                /* [P, G, page_size, D] */
 	const int32_t *cu_seqlens, *first_position, *block_tables; /* [B + 1], [B], [B, table_stride] */
 	int q_stride, table_stride, n_sequences, n_heads, n_kv_heads, head_dim, page_size;
 	float scale, k_scale, v_scale;
 };
 
-/* The query rows of a sequence for one kv head are its (token, head of the group) pairs, group heads of a token together. A block
- * takes TILE of them in turn. */
+/* The query rows of a sequence for one kv head are its (token, head of the group) pairs, group heads of a token
+ * together. A block takes TILE of them in turn. */
 struct attend_tile {
 	int sequence;
 	int first_row, n_rows; /* of the sequence; n_rows may be <= 0: nothing to do */
 };
 
-/* Which rows the tile of that number is. Sequence b has the numbers from floor(first row of b / TILE) + b on, which leaves room for
- * a last tile that is not full; so no list of tiles is needed, and the grid depends on T and B alone. */
+/* Which rows the tile of that number is. Sequence b has the numbers from floor(first row of b / TILE) + b on, which
+ * leaves room for a last tile that is not full; so no list of tiles is needed, and the grid depends on T and B
+ * alone. */
 static __device__ attend_tile tile_find(const attend_operands &p, int number, int tile_rows)
 {
 	const int group = p.n_heads / p.n_kv_heads;
@@ -111,14 +114,16 @@ static __device__ __forceinline__ void block_load(const attend_operands &p, cons
 		const unsigned char *from = cache;
 		if (valid) {
 			const int page = table[position / p.page_size], slot = position % p.page_size;
-			const size_t row = ((size_t)page * (size_t)p.n_kv_heads + (size_t)head) * (size_t)p.page_size + (size_t)slot;
+			const size_t row = ((size_t)page * (size_t)p.n_kv_heads + (size_t)head) * (size_t)p.page_size +
+				(size_t)slot;
 			from += row * (size_t)row_bytes + (size_t)byte;
 		}
 		copy_async(to + j * (row_bytes + ROW_PAD) + byte, from, valid);
 	}
 }
 
-/* Rows of a warp are row, row + ATTEND_WARPS, ... of the tile: a decode step with few rows still keeps every warp busy. */
+/* Rows of a warp are row, row + ATTEND_WARPS, ... of the tile: a decode step with few rows still keeps every warp
+ * busy. */
 static __device__ __forceinline__ int tile_row(int i)
 {
 	return (int)threadIdx.x / WARP + i * ATTEND_WARPS;
@@ -171,8 +176,8 @@ template <int ROWS, int DIMS> struct attend_state {
 	float max[ROWS], sum[ROWS], out[ROWS][DIMS];
 };
 
-/* The scores of a block become weights in shared memory; maximum, sum and outputs move to the new maximum. Keys from count[i] on do
- * not exist for row i: a later token must not change it, whatever it holds. */
+/* The scores of a block become weights in shared memory; maximum, sum and outputs move to the new maximum. Keys from
+ * count[i] on do not exist for row i: a later token must not change it, whatever it holds. */
 template <int ROWS, int DIMS>
 static __device__ __forceinline__ void block_softmax(const float score[ROWS][KEYS_PER_LANE], const int count[ROWS],
 	float *weights /* [TILE, BLOCK] */, attend_state<ROWS, DIMS> &state)
@@ -254,6 +259,35 @@ static __device__ __forceinline__ int row_position(const attend_operands &p, con
 	return p.first_position[tile.sequence] + (tile.first_row + row) / (p.n_heads / p.n_kv_heads);
 }
 
+/* The queries of a tile, zeros where it has no row. */
+template <int TILE>
+static __device__ __forceinline__ void rows_load(
+	const attend_operands &p, const attend_tile &tile, float *q_rows /* [TILE, D] */)
+{
+	for (int i = (int)threadIdx.x; i < TILE * p.head_dim; i += ATTEND_THREADS) {
+		const int row = i / p.head_dim, index = row < tile.n_rows ? row_index(p, tile, row) : 0;
+		const size_t at = (size_t)(index / p.n_heads) * (size_t)p.q_stride +
+			(size_t)(index % p.n_heads * p.head_dim + i % p.head_dim);
+		q_rows[i] = row < tile.n_rows ? p.q[at] : 0.0f;
+	}
+}
+
+template <int ROWS, int DIMS>
+static __device__ __forceinline__ void rows_store(
+	const attend_operands &p, const attend_tile &tile, const attend_state<ROWS, DIMS> &state)
+{
+	const int first = (int)threadIdx.x % WARP * DIMS;
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		if (tile_row(i) >= tile.n_rows || first >= p.head_dim)
+			continue;
+		float *const out = p.out + (size_t)row_index(p, tile, tile_row(i)) * (size_t)p.head_dim + first;
+#pragma unroll
+		for (int d = 0; d < DIMS; d++)
+			out[d] = state.out[i][d] / state.sum[i];
+	}
+}
+
 /* Bytes: q [TILE, D] f32 | weights [TILE, BLOCK] f32 | keys, values [BLOCK, D * SIZE + ROW_PAD] each. */
 static inline size_t attend_shared_bytes(int tile_rows, int head_dim, int value_size)
 {
@@ -261,9 +295,9 @@ static inline size_t attend_shared_bytes(int tile_rows, int head_dim, int value_
 		2 * (size_t)BLOCK * (size_t)(head_dim * value_size + ROW_PAD);
 }
 
-/* Keys of the next block travel while this block's values are used, values while the scores are made: one buffer of each will do.
- * PRECOND: ATTEND_THREADS threads; grid = T * group / TILE + B, G; attend_shared_bytes of dynamic shared memory;
- * D % 16 == 0, D <= 32 DIMS. TILE = ATTEND_WARPS * ROWS. */
+/* Keys of the next block travel while this block's values are used, values while the scores are made: one buffer of
+ * each will do. PRECOND: ATTEND_THREADS threads; grid = T * group / TILE + B, G; attend_shared_bytes of dynamic
+ * shared memory; D % 16 == 0, D <= 32 DIMS. TILE = ATTEND_WARPS * ROWS. */
 template <class Cache, int ROWS, int DIMS>
 static __global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(const attend_operands p)
 {
@@ -283,12 +317,7 @@ static __global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(const att
 	copy_commit();
 	block_load<Cache>(p, p.v, table, 0, limit, values);
 	copy_commit();
-	for (int i = (int)threadIdx.x; i < TILE * p.head_dim; i += ATTEND_THREADS) {
-		const int row = i / p.head_dim, index = row < tile.n_rows ? row_index(p, tile, row) : 0;
-		const size_t at = (size_t)(index / p.n_heads) * (size_t)p.q_stride +
-			(size_t)(index % p.n_heads * p.head_dim + i % p.head_dim);
-		q_rows[i] = row < tile.n_rows ? p.q[at] : 0.0f;
-	}
+	rows_load<TILE>(p, tile, q_rows);
 
 	attend_state<ROWS, DIMS> state = {};
 #pragma unroll
@@ -317,17 +346,7 @@ static __global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(const att
 		block_load<Cache>(p, p.v, table, start + BLOCK, limit, values);
 		copy_commit();
 	}
-
-#pragma unroll
-	for (int i = 0; i < ROWS; i++) {
-		const int first = (int)threadIdx.x % WARP * DIMS;
-		if (tile_row(i) >= tile.n_rows || first >= p.head_dim)
-			continue;
-		float *const out = p.out + (size_t)row_index(p, tile, tile_row(i)) * (size_t)p.head_dim + first;
-#pragma unroll
-		for (int d = 0; d < DIMS; d++)
-			out[d] = state.out[i][d] / state.sum[i];
-	}
+	rows_store<ROWS, DIMS>(p, tile, state);
 }
 
 /* ---- launch ---- */
@@ -360,8 +379,8 @@ static int dims_launch(const attend_operands *p, int n_tokens, cudaStream_t stre
 template <class Cache>
 static int cache_launch(const attend_operands *p, int n_tokens, cudaStream_t stream, struct error *e)
 {
-	return p->head_dim <= 2 * WARP ? dims_launch<Cache, 2>(p, n_tokens, stream, e) :
-					 dims_launch<Cache, 4>(p, n_tokens, stream, e);
+	return p->head_dim <= 2 * WARP ? dims_launch<Cache, 2>(p, n_tokens, stream, e)
+				       : dims_launch<Cache, 4>(p, n_tokens, stream, e);
 }
 
 int attend_launch(const struct attend_args *a, cudaStream_t stream, struct error *e)

@@ -1,5 +1,5 @@
-/* Device functions that need more than C++: each is inline PTX on a GPU and has a plain twin for the CPU that stands in for it
- * (tests/cuda_on_cpu). Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16". */
+/* Device functions that need more than C++: each is inline PTX on a GPU and has a plain twin for the CPU that stands
+ * in for it (tests/cuda_on_cpu). Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16". */
 #ifndef ASSAY_CUDA_DEVICE_MATH_CUH
 #define ASSAY_CUDA_DEVICE_MATH_CUH
 
@@ -46,8 +46,8 @@ static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
 	    "cvt.f32.f16 %0, first;\n\t"
 	    "cvt.f32.f16 %1, second;\n\t"
 	    "}"
-	    : "=f"(low), "=f"(high)
-	    : "h"(pair));
+		: "=f"(low), "=f"(high)
+		: "h"(pair));
 	return make_float2(low, high);
 #else
 	return make_float2(e4m3_to_float((uint8_t)(pair & 0xff)), e4m3_to_float((uint8_t)(pair >> 8)));
@@ -80,17 +80,19 @@ static __device__ __forceinline__ float exp_device(float x)
 
 /* ---- matrix product of a warp ---- */
 
-/* c += a b for a 16 x 16 tile a and a 16 x 8 tile b, all 32 lanes together. Lane = 4 g + t holds, as pairs of bf16 along k,
+/* c += a b for a 16 x 16 tile a and a 16 x 8 tile b, all 32 lanes together. Lane = 4 g + t holds, as pairs of bf16
+ * along k,
  *   a[0]: row g, k 2t;  a[1]: row g + 8, k 2t;  a[2]: row g, k 2t + 8;  a[3]: row g + 8, k 2t + 8
  *   b[0]: column g, k 2t;  b[1]: column g, k 2t + 8
  *   c[0], c[1]: row g, columns 2t, 2t + 1;  c[2], c[3]: row g + 8. */
 static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
 {
 #ifdef __CUDACC__
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-		     "{%0, %1, %2, %3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+		"{%0, %1, %2, %3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
 	struct fragments {
 		uint32_t a[4], b[2];
@@ -116,7 +118,8 @@ static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4],
 
 /* ---- copies that travel while the thread goes on ---- */
 
-/* 16 bytes from global to shared memory, zeros where !valid (from is then not read, but must be an address). Both are aligned. */
+/* 16 bytes from global to shared memory, zeros where !valid (from is then not read, but must be an address). Both
+ * are aligned. */
 static __device__ __forceinline__ void copy_async(void *to, const void *from, bool valid)
 {
 #ifdef __CUDACC__
@@ -140,8 +143,7 @@ static __device__ __forceinline__ void copy_commit(void)
 }
 
 /* Waits until at most PENDING of this thread's newest groups are under way. Others see the data after a barrier. */
-template <int PENDING>
-static __device__ __forceinline__ void copy_wait(void)
+template <int PENDING> static __device__ __forceinline__ void copy_wait(void)
 {
 #ifdef __CUDACC__
 	asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");

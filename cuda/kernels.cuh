@@ -1,8 +1,10 @@
-/* Launchers of the CUDA kernels. Each takes the op's arguments of engine/backend.h, starts the work on a stream and returns 0, or
- * ERR_INPUT for sizes that the kernel does not take, or ERR_DEVICE. Work that fails later is reported by the stream.
+/* Launchers of the CUDA kernels. Each takes the op's arguments of engine/backend.h, starts the work on a stream and
+ * returns 0, or ERR_INPUT for sizes that the kernel does not take, or ERR_DEVICE. Work that fails later is reported
+ * by the stream.
  *
- * Kernels read device memory only: pointers that backend.h leaves in host memory (cu_seqlens, first_position, block_tables) are
- * device copies here. structs pointed to by the arguments (struct weight) are read by the launcher, on the host. */
+ * Kernels read device memory only: pointers that backend.h leaves in host memory (cu_seqlens, first_position,
+ * block_tables) are device copies here. structs pointed to by the arguments (struct weight) are read by the
+ * launcher, on the host. */
 #ifndef ASSAY_CUDA_KERNELS_CUH
 #define ASSAY_CUDA_KERNELS_CUH
 
@@ -13,8 +15,8 @@ extern "C" {
 
 int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct error *e);
 
-/* BF16 weights of weight_layout.h. x is rounded to bf16, sums are f32. PRECOND: columns % 4 == 0, x aligned to 16 bytes, a part is
- * a multiple of 32 columns where there are several. */
+/* BF16 weights of weight_layout.h. x is rounded to bf16, sums are f32. PRECOND: columns % 4 == 0, x aligned to 16
+ * bytes, a part is a multiple of 32 columns where there are several. */
 int linear_bf16_launch(const struct linear_args *a, cudaStream_t stream, struct error *e);
 
 /* PRECOND: head_dim a multiple of 16, at most 128; k and v aligned to 16 bytes. */

@@ -1,5 +1,6 @@
-/* The two things whose spelling differs between a GPU and the CPU that stands in for it in the tests (NUMERICS section 5): a launch
- * and dynamic shared memory. Kernels use nothing else that a C++ compiler with the stand-in's cuda_runtime.h cannot read. */
+/* The two things whose spelling differs between a GPU and the CPU that stands in for it in the tests (NUMERICS
+ * section 5): a launch and dynamic shared memory. Kernels use nothing else that a C++ compiler with the stand-in's
+ * cuda_runtime.h cannot read. */
 #ifndef ASSAY_CUDA_LAUNCH_CUH
 #define ASSAY_CUDA_LAUNCH_CUH
 
@@ -14,7 +15,7 @@ extern "C" {
 	(kernel)<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__)
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #else
-#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                                \
 	cuda_on_cpu_launch(reinterpret_cast<const void *>(kernel), (grid), (block), (shared_bytes), (stream), \
 		[&] { (kernel)(__VA_ARGS__); })
 #define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu_dynamic_shared()

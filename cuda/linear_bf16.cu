@@ -1,5 +1,6 @@
-/* y = x W^T on tensor cores. Tiles of M and N differ with the number of tokens, the order over K does not: an output element is the
- * running sum of mma steps over ascending k of its part, and parts are added in the fixed tree (NUMERICS section 3, rule 1). */
+/* y = x W^T on tensor cores. Tiles of M and N differ with the number of tokens, the order over K does not: an output
+ * element is the running sum of mma steps over ascending k of its part, and parts are added in the fixed tree
+ * (NUMERICS section 3, rule 1). */
 #include "cuda/device_math.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/launch.cuh"
@@ -7,7 +8,8 @@
 
 enum {
 	TILE_K = WEIGHT_K_TILE,
-	/* Rows of a stage in shared memory are longer than TILE_K: the lanes of a warp then read from different banks. */
+	/* Rows of a stage in shared memory are longer than TILE_K: the lanes of a warp then read from different
+	 * banks. */
 	X_STRIDE = TILE_K + 8,       /* floats */
 	W_STRIDE = (TILE_K + 8) / 2, /* pairs of bf16 */
 	PART_LEVELS = 3,             /* 8 parts */
@@ -31,8 +33,8 @@ template <int M_, int N_, int WARPS_M_, int WARPS_N_, int STAGES_> struct linear
 	};
 };
 
-/* Up to 16 tokens the weights are read once at the speed of memory: many small blocks, deep pipelines. Above, tiles grow so that
- * fewer bytes cross the L2 cache for each product. */
+/* Up to 16 tokens the weights are read once at the speed of memory: many small blocks, deep pipelines. Above, tiles
+ * grow so that fewer bytes cross the L2 cache for each product. */
 typedef linear_tile<16, 32, 1, 2, 8> tile_small;
 typedef linear_tile<64, 64, 2, 2, 4> tile_medium;
 typedef linear_tile<128, 128, 4, 2, 3> tile_large;
@@ -54,7 +56,8 @@ static __device__ __forceinline__ void stage_load(
 {
 	const int k = (p.first_tile + tile) * TILE_K;
 	for (int i = (int)threadIdx.x; i < Tile::M * (TILE_K / 4); i += Tile::THREADS) {
-		const int row = i / (TILE_K / 4), column = i % (TILE_K / 4) * 4, token = (int)blockIdx.x * Tile::M + row;
+		const int row = i / (TILE_K / 4), column = i % (TILE_K / 4) * 4,
+			  token = (int)blockIdx.x * Tile::M + row;
 		const bool valid = token < p.n_tokens && k + column < p.columns;
 		const size_t at = valid ? (size_t)token * (size_t)p.columns + (size_t)(k + column) : 0;
 		copy_async(x_stage + row * X_STRIDE + column, p.x + at, valid);
@@ -101,8 +104,9 @@ static __device__ __forceinline__ void stage_multiply(const float *x_stage /* [M
 	}
 }
 
-/* Adds a finished part to the tree: level l of waiting holds a sum of 2^l parts until its sibling is done. After the last part sum
- * is the root. waiting is indexed at run time, so it lies in local memory: it is touched once a part, and registers stay free. */
+/* Adds a finished part to the tree: level l of waiting holds a sum of 2^l parts until its sibling is done. After the
+ * last part sum is the root. waiting is indexed at run time, so it lies in local memory: it is touched once a part,
+ * and registers stay free. */
 template <int COUNT>
 static __device__ __forceinline__ void parts_add(int part, float *sum /* [COUNT] */, float waiting[PART_LEVELS][COUNT])
 {
@@ -120,7 +124,8 @@ static __device__ __forceinline__ void parts_add(int part, float *sum /* [COUNT]
 		waiting[level][i] = sum[i];
 }
 
-/* Writes a warp's sums: a part as it is, a product with bias and residual. residual may be y: one thread reads and writes it. */
+/* Writes a warp's sums: a part as it is, a product with bias and residual. residual may be y: one thread reads and
+ * writes it. */
 template <class Tile>
 static __device__ __forceinline__ void sums_store(
 	const linear_operands &p, int part, const float sum[Tile::FRAGMENTS_M][Tile::FRAGMENTS_N][4])
@@ -152,7 +157,8 @@ static __device__ __forceinline__ void sums_store(
 }
 
 /* PRECOND: Tile::THREADS threads, Tile::SHARED_BYTES of dynamic shared memory; grid = tiles of T, tiles of rows. */
-template <class Tile> static __global__ void __launch_bounds__(Tile::THREADS, 2) linear_bf16_kernel(const linear_operands p)
+template <class Tile>
+static __global__ void __launch_bounds__(Tile::THREADS, 2) linear_bf16_kernel(const linear_operands p)
 {
 	DYNAMIC_SHARED(shared);
 	float *const x_stages = reinterpret_cast<float *>(shared);
@@ -196,7 +202,8 @@ template <class Tile> static __global__ void __launch_bounds__(Tile::THREADS, 2)
 
 template <class Tile> static int tile_launch(const linear_operands *p, cudaStream_t stream, struct error *e)
 {
-	const dim3 grid((unsigned)((p->n_tokens + Tile::M - 1) / Tile::M), (unsigned)((p->rows + Tile::N - 1) / Tile::N));
+	const dim3 grid(
+		(unsigned)((p->n_tokens + Tile::M - 1) / Tile::M), (unsigned)((p->rows + Tile::N - 1) / Tile::N));
 	TRY(launch_allow_shared(linear_bf16_kernel<Tile>, Tile::SHARED_BYTES, "linear_bf16", e));
 	LAUNCH(linear_bf16_kernel<Tile>, grid, Tile::THREADS, Tile::SHARED_BYTES, stream, *p);
 	return launch_status(cudaGetLastError(), "linear_bf16", e);
@@ -206,11 +213,12 @@ static int sizes_check(const struct linear_args *a, struct error *e)
 {
 	const struct weight *w = a->weight;
 	if (w->format != WEIGHT_BF16 || w->columns % 4 != 0)
-		return error_set(e, ERR_INPUT, "linear_bf16: %d columns of format %d: a multiple of 4 of format bf16 expected",
-			w->columns, (int)w->format);
+		return error_set(e, ERR_INPUT,
+			"linear_bf16: %d columns of format %d: a multiple of 4 of format bf16 expected", w->columns,
+			(int)w->format);
 	if (w->parts > 1 && w->columns % (w->parts * TILE_K) != 0)
-		return error_set(e, ERR_INPUT, "linear_bf16: %d columns in %d parts: each must be a multiple of %d", w->columns,
-			w->parts, (int)TILE_K);
+		return error_set(e, ERR_INPUT, "linear_bf16: %d columns in %d parts: each must be a multiple of %d",
+			w->columns, w->parts, (int)TILE_K);
 	return 0;
 }
 

@@ -48,10 +48,10 @@ static __device__ __forceinline__ void row_store(float *row, int i, int hidden, 
 		row[4 * i + 3] = value.w;
 }
 
-/* One block per token. The order of the sum depends on hidden alone: thread t takes the groups of four values t, t + 256, ...
- * PRECOND: RMSNORM_THREADS threads; grid.x = T. y may be x: a thread writes only what it alone reads. */
-static __global__ void __launch_bounds__(RMSNORM_THREADS)
-	rmsnorm_kernel(const float *x /* [T, H] */, const float *weight /* [H] */, int hidden, float eps, float *y /* [T, H] */)
+/* One block per token. The order of the sum depends on hidden alone: thread t takes the groups of four values t, t +
+ * 256, ... PRECOND: RMSNORM_THREADS threads; grid.x = T. y may be x: a thread writes only what it alone reads. */
+static __global__ void __launch_bounds__(RMSNORM_THREADS) rmsnorm_kernel(
+	const float *x /* [T, H] */, const float *weight /* [H] */, int hidden, float eps, float *y /* [T, H] */)
 {
 	const size_t first = (size_t)blockIdx.x * (size_t)hidden;
 	const int n_groups = (hidden + 3) / 4;
@@ -78,6 +78,7 @@ int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct err
 {
 	if (a->n_tokens == 0)
 		return 0;
-	LAUNCH(rmsnorm_kernel, (unsigned)a->n_tokens, RMSNORM_THREADS, 0, stream, a->x, a->weight, a->hidden, a->eps, a->y);
+	LAUNCH(rmsnorm_kernel, (unsigned)a->n_tokens, RMSNORM_THREADS, 0, stream, a->x, a->weight, a->hidden, a->eps,
+		a->y);
 	return launch_status(cudaGetLastError(), "rmsnorm", e);
 }

@@ -1,5 +1,5 @@
 /* How the CUDA backend packs a matrix (struct weight), [rows, columns] = [outputs, inputs].
- *   BF16: [rows, stride] bf16 row-major, stride = columns rounded up to WEIGHT_K_TILE; values behind the columns are zero;
+ *   BF16: [rows, stride] bf16 row-major, stride = columns rounded up to WEIGHT_K_TILE, zeros behind the columns;
  *         data is aligned to 16 bytes. */
 #ifndef ASSAY_CUDA_WEIGHT_LAYOUT_H
 #define ASSAY_CUDA_WEIGHT_LAYOUT_H

@@ -1,11 +1,13 @@
-/* The op table that a backend fills. Ops have the grain of a fused kernel and work on ragged batches: T tokens of B sequences,
- * rows of one token contiguous. The CPU backend is the oracle of every other one.
+/* The op table that a backend fills. Ops have the grain of a fused kernel and work on ragged batches: T tokens of B
+ * sequences, rows of one token contiguous. The CPU backend is the oracle of every other one.
  *
- * Every op obeys NUMERICS section 3: an output element depends on its own inputs alone, in one order of sums, whatever T, B and the
- * number of threads are. Pointers marked [device] come from the backend's alloc; all others are host memory. Shapes are row-major.
- * Ops return nothing: a device error is kept and reported by finish(). Arguments are checked by the caller (programmer errors).
+ * Every op obeys NUMERICS section 3: an output element depends on its own inputs alone, in one order of sums, whatever
+ * T, B and the number of threads are. Pointers marked [device] come from the backend's alloc; all others are host
+ * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). Arguments are
+ * checked by the caller (programmer errors).
  *
- * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V vocabulary. */
+ * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V
+ * vocabulary. */
 #ifndef ASSAY_ENGINE_BACKEND_H
 #define ASSAY_ENGINE_BACKEND_H
 
@@ -34,9 +36,9 @@ size_t kv_format_size(enum kv_format format);              /* bytes per value: 4
 struct host_matrix {
 	enum weight_format format;
 	int rows, columns;
-	int group;            /* INT4: inputs per scale; the last group of a row may be shorter */
-	const void *data;     /* f32, bf16, E4M3 codes, or INT4: one byte per value holding q + 8 */
-	const float *scales;  /* E4M3: [rows] */
+	int group;                    /* INT4: inputs per scale; the last group of a row may be shorter */
+	const void *data;             /* f32, bf16, E4M3 codes, or INT4: one byte per value holding q + 8 */
+	const float *scales;          /* E4M3: [rows] */
 	const uint16_t *group_scales; /* INT4: [rows, ceil(columns / group)] bf16 */
 };
 
@@ -44,15 +46,16 @@ struct host_matrix {
 struct weight {
 	enum weight_format format;
 	int rows, columns, group;
-	int parts;            /* the sum over K is cut in this many equal parts (linear_parts) */
-	bool quantize_input;  /* E4M3: W8A8, the input is rounded to E4M3 with a scale per token */
-	void *data;           /* [device] owned, packed */
-	void *scales;         /* [device] owned, or NULL */
-	size_t bytes;         /* of data and scales */
+	int parts;           /* the sum over K is cut in this many equal parts (linear_parts) */
+	bool quantize_input; /* E4M3: W8A8, the input is rounded to E4M3 with a scale per token */
+	void *data;          /* [device] owned, packed */
+	void *scales;        /* [device] owned, or NULL */
+	size_t bytes;        /* of data and scales */
 };
 
-/* Number of parts of a row-parallel product: the largest of 8, 4, 2, 1 that divides heads (pass 0 where heads do not matter) and
- * cuts columns at multiples of unit (the quantisation group, 32 without one). NUMERICS section 3, rule 1. */
+/* Number of parts of a row-parallel product: the largest of 8, 4, 2, 1 that divides heads (pass 0 where heads do not
+ * matter) and cuts columns at multiples of unit (the quantisation group, 32 without one). NUMERICS section 3, rule 1.
+ */
 int linear_parts(int columns, int heads, int unit);
 
 /* ---- KV cache ---- */
@@ -82,7 +85,7 @@ struct embed_args {
 	float *out; /* [device] [T, H] */
 };
 
-struct rmsnorm_args { /* y = w * (x / sqrt(mean(x^2) + eps)) */
+struct rmsnorm_args {            /* y = w * (x / sqrt(mean(x^2) + eps)) */
 	const float *x, *weight; /* [device] [T, H], [H] */
 	int n_tokens, hidden;
 	float eps;
@@ -97,35 +100,35 @@ struct linear_args { /* y = x W^T (+ bias) (+ residual) */
 	const float *bias;     /* [device] [rows] or NULL */
 	const float *residual; /* [device] [T, rows] or NULL; may be y */
 	float *y;              /* [device] [T, rows] */
-	/* Ranks: only parts [part_first, part_first + part_count) of the sum, each to parts_out [T, rows] apart, no bias, no residual,
-	 * x and columns are those of the whole row. part_count 0: the whole product. */
+	/* Ranks: only parts [part_first, part_first + part_count) of the sum, each to parts_out [T, rows] apart, no
+	 * bias, no residual, x and columns are those of the whole row. part_count 0: the whole product. */
 	int part_first, part_count;
 	float *parts_out; /* [device] [part_count, T, rows] */
 };
 
-struct parts_sum_args { /* y = tree sum of the parts (+ bias) (+ residual): what linear does inside */
+struct parts_sum_args {     /* y = tree sum of the parts (+ bias) (+ residual): what linear does inside */
 	const float *parts; /* [device] [n_parts, T, rows] */
 	int n_parts, n_tokens, rows;
 	const float *bias, *residual;
 	float *y;
 };
 
-struct row_amax_args { /* amax[t] = max |x[t]| */
+struct row_amax_args {  /* amax[t] = max |x[t]| */
 	const float *x; /* [device] [T, columns] */
 	int n_tokens, columns;
 	float *amax; /* [device] [T] */
 };
 
-struct rope_table_args { /* cos and sin of position * f_i, as transformers: the product in float */
-	const int32_t *positions;        /* [T] */
+struct rope_table_args {                  /* cos and sin of position * f_i, as transformers: the product in float */
+	const int32_t *positions;         /* [T] */
 	const float *inverse_frequencies; /* [R / 2] */
 	int n_tokens, rotary_dim;
 	float *table; /* [device] [T, R]: R/2 cosines, then R/2 sines */
 };
 
-struct qkv_finish_args { /* bias, q/k norm, RoPE in place; then K and V of each token to its slot */
-	float *qkv;            /* [device] [T, (N + 2G) * D]: q heads, k heads, v heads */
-	const float *bias;     /* [device] [(N + 2G) * D] or NULL */
+struct qkv_finish_args {              /* bias, q/k norm, RoPE in place; then K and V of each token to its slot */
+	float *qkv;                   /* [device] [T, (N + 2G) * D]: q heads, k heads, v heads */
+	const float *bias;            /* [device] [(N + 2G) * D] or NULL */
 	const float *q_norm, *k_norm; /* [device] [D] or NULL */
 	float norm_eps;
 	const float *rope; /* [device] rope table [T, R] */
@@ -138,7 +141,7 @@ struct qkv_finish_args { /* bias, q/k norm, RoPE in place; then K and V of each 
 	uint64_t *saturated;  /* host: += values of K, V that were clipped to the format's largest; NULL: not counted */
 };
 
-struct attend_args { /* causal attention over the cache, for prefill, chunk and decode alike */
+struct attend_args {    /* causal attention over the cache, for prefill, chunk and decode alike */
 	const float *q; /* [device] row t at q + t * q_stride: N heads of D */
 	int q_stride;
 	int n_tokens, n_sequences, n_heads;
@@ -152,7 +155,8 @@ struct attend_args { /* causal attention over the cache, for prefill, chunk and 
 	float *out; /* [device] [T, N * D] */
 };
 
-struct latent_write_args { /* MLA: cache row [c (C) | kpe (Dr)] of each token to its slot; layer.k is [P, page_size, C + Dr], v NULL */
+struct latent_write_args { /* MLA: cache row [c (C) | kpe (Dr)] of each token to its slot; layer.k is [P, page_size, C +
+			      Dr], v NULL */
 	const float *latent; /* [device] [T, C + Dr] */
 	int n_tokens, width; /* C + Dr */
 	struct kv_geometry geometry;
@@ -162,7 +166,7 @@ struct latent_write_args { /* MLA: cache row [c (C) | kpe (Dr)] of each token to
 };
 
 struct latent_attend_args { /* MLA absorbed: score = q . row * scale, out = sum p * c */
-	const float *q; /* [device] [T, N, C + Dr] */
+	const float *q;     /* [device] [T, N, C + Dr] */
 	int n_tokens, n_sequences, n_heads;
 	int value_width, width; /* C, C + Dr */
 	float scale;
@@ -173,7 +177,7 @@ struct latent_attend_args { /* MLA absorbed: score = q . row * scale, out = sum 
 	float *out; /* [device] [T, N, C] */
 };
 
-struct head_linear_args { /* a matrix per head: y[t, n] = W_n x[t, n] (MLA's absorbed products) */
+struct head_linear_args {             /* a matrix per head: y[t, n] = W_n x[t, n] (MLA's absorbed products) */
 	const struct weight *weights; /* [N] each [out, in] */
 	const float *x;               /* [device] head n of token t at x + t * x_stride + n * x_head_stride */
 	int x_stride, x_head_stride;
@@ -182,15 +186,15 @@ struct head_linear_args { /* a matrix per head: y[t, n] = W_n x[t, n] (MLA's abs
 	int y_stride, y_head_stride;
 };
 
-struct swiglu_args { /* y = silu(gate) * up, silu(z) = z / (1 + exp(-z)) */
+struct swiglu_args {          /* y = silu(gate) * up, silu(z) = z / (1 + exp(-z)) */
 	const float *gate_up; /* [device] [T, 2 I]: gate, then up */
 	int n_tokens, inner;
 	float *y; /* [device] [T, I] */
 };
 
-struct route_args { /* scores of the router to experts and weights; MODELS sections 3 and 5 */
-	const float *logits; /* [device] [T, E] */
-	const float *bias;   /* [device] [E] chooses only (sigmoid router), or NULL */
+struct route_args {                        /* scores of the router to experts and weights; MODELS sections 3 and 5 */
+	const float *logits;               /* [device] [T, E] */
+	const float *bias;                 /* [device] [E] chooses only (sigmoid router), or NULL */
 	int n_tokens, n_experts, n_chosen; /* T, E, K */
 	bool sigmoid;                      /* else softmax over all E */
 	int n_group, topk_group;           /* 1, 1 without groups */
@@ -200,11 +204,11 @@ struct route_args { /* scores of the router to experts and weights; MODELS secti
 	float *weights;   /* [device] [T, K] */
 };
 
-struct experts_args { /* y = sum over chosen experts, ascending, of w * down(swiglu(gate_up x)) (+ residual) */
+struct experts_args {   /* y = sum over chosen experts, ascending, of w * down(swiglu(gate_up x)) (+ residual) */
 	const float *x; /* [device] [T, H] */
 	int n_tokens, hidden, inner, n_chosen, n_experts;
-	const int32_t *experts; /* [device] [T, K] */
-	const float *weights;   /* [device] [T, K] */
+	const int32_t *experts;       /* [device] [T, K] */
+	const float *weights;         /* [device] [T, K] */
 	const struct weight *gate_up; /* [E] each [2 I, H] */
 	const struct weight *down;    /* [E] each [H, I] */
 	const float *residual;        /* [device] [T, H] or NULL */
@@ -218,17 +222,18 @@ struct sampling {
 	uint64_t seed;     /* the draw is philox_uniform(seed, position) */
 };
 
-/* What is wanted of one row of logits; results are host memory. log p = logit - max - log sum exp, in float over the vocabulary. */
+/* What is wanted of one row of logits; results are host memory. log p = logit - max - log sum exp, in float over the
+ * vocabulary. */
 struct logits_row {
-	int token;                  /* row of x that feeds it: index in [0, T) */
-	int32_t target;             /* -1: none */
-	bool sample;                /* draw sampled by *sampling */
+	int token;      /* row of x that feeds it: index in [0, T) */
+	int32_t target; /* -1: none */
+	bool sample;    /* draw sampled by *sampling */
 	struct sampling sampling;
-	uint64_t position;          /* of the token that is drawn */
-	int top_count;              /* top_ids, top_logprobs hold so many; 0: none */
-	int32_t *top_ids;           /* descending log-probability, lowest id among equals */
+	uint64_t position; /* of the token that is drawn */
+	int top_count;     /* top_ids, top_logprobs hold so many; 0: none */
+	int32_t *top_ids;  /* descending log-probability, lowest id among equals */
 	float *top_logprobs;
-	float *all_logprobs;        /* [V] or NULL */
+	float *all_logprobs; /* [V] or NULL */
 	/* out */
 	float target_logprob;
 	int32_t argmax; /* lowest id among equals */
@@ -237,24 +242,25 @@ struct logits_row {
 };
 
 struct logits_args {
-	const float *x; /* [device] [T, H] after the final norm */
+	const float *x;            /* [device] [T, H] after the final norm */
 	const struct weight *head; /* [V, H] */
 	int hidden, vocab;
 	struct logits_row *rows;
 	int n_rows;
 };
 
-struct verify_pages_args { /* tables against expected tags; bounds come before any read of a tag */
+struct verify_pages_args {           /* tables against expected tags; bounds come before any read of a tag */
 	const int32_t *block_tables; /* the tables that attend will read: [B, table_stride] */
 	int table_stride, n_sequences;
-	const int32_t *n_used;        /* [B] logical pages in use */
-	const uint64_t *expected;     /* [B, table_stride] tag of each logical page */
-	const uint64_t *page_tags;    /* [P] */
+	const int32_t *n_used;     /* [B] logical pages in use */
+	const uint64_t *expected;  /* [B, table_stride] tag of each logical page */
+	const uint64_t *page_tags; /* [P] */
 	int n_pages;
 	int32_t *first_bad; /* [B] host: first logical page that is out of bounds or has another tag, -1: none */
 };
 
-struct copy_pages_args { /* hand-over and copy on write: page source[i] of `from` to page target[i] of `to`, with conversion */
+struct copy_pages_args { /* hand-over and copy on write: page source[i] of `from` to page target[i] of `to`, with
+			    conversion */
 	struct kv_geometry from_geometry, to_geometry; /* same page size, heads and head size */
 	struct kv_layer from, to;
 	const int32_t *source, *target; /* [n] */
@@ -279,7 +285,8 @@ struct backend_ops {
 	void (*free)(struct backend *b, void *memory);
 	void (*upload)(struct backend *b, void *device, const void *host, size_t bytes);
 	void (*download)(struct backend *b, void *host, const void *device, size_t bytes);
-	int (*weight_pack)(struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e);
+	int (*weight_pack)(
+		struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e);
 	void (*weight_free)(struct backend *b, struct weight *w);
 
 	void (*embed)(struct backend *b, const struct embed_args *a);

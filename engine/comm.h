@@ -1,5 +1,6 @@
-/* Collectives of a rank group, in a fixed order: what tensor-parallel ranks exchange. A sum is never reduced by a library: parts are
- * gathered and added in the tree of NUMERICS section 3. Buffers are [device] memory of the rank's backend. */
+/* Collectives of a rank group, in a fixed order: what tensor-parallel ranks exchange. A sum is never reduced by a
+ * library: parts are gathered and added in the tree of NUMERICS section 3. Buffers are [device] memory of the rank's
+ * backend. */
 #ifndef ASSAY_ENGINE_COMM_H
 #define ASSAY_ENGINE_COMM_H
 

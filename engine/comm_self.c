@@ -47,7 +47,13 @@ static void self_destroy(struct comm *c)
 }
 
 static const struct comm_ops self_ops = {
-	"self", self_all_gather, self_all_reduce_max, self_send, self_receive, self_barrier, self_destroy,
+	"self",
+	self_all_gather,
+	self_all_reduce_max,
+	self_send,
+	self_receive,
+	self_barrier,
+	self_destroy,
 };
 
 struct comm *comm_self(void)

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "engine/base/file.h"
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/machine.h"
@@ -22,7 +21,7 @@ struct engine {
 	struct backend *backend;
 	struct comm *comm;
 	struct checkpoint *checkpoint;
-	struct engine_text *text; /* NULL: the folder has no tokenizer */
+	struct engine_text *text; /* NULL: the model has none */
 	struct model model;
 	struct kv_pool pool;
 	struct scheduler scheduler;
@@ -62,16 +61,6 @@ static void load_progress(int layer, int n_layers)
 	fprintf(stderr, "loading: layer %d of %d\n", layer, n_layers);
 }
 
-static int text_open(struct engine *engine, const char *model, struct error *e)
-{
-	char *path = path_join(model, "tokenizer.json", e);
-	if (!path)
-		return ERR_MEMORY;
-	int status = file_exists(path) ? engine_text_open(model, &engine->text, e) : 0;
-	free(path);
-	return status;
-}
-
 /* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
 static void kv_scales_set(struct engine *engine)
 {
@@ -87,8 +76,12 @@ static void kv_scales_set(struct engine *engine)
 		kv_pool_set_scales(&engine->pool, l, layer->k_scale, layer->v_scale);
 		const float both[] = {layer->k_scale, layer->v_scale};
 		for (int i = 0; i < 2; i++) {
-			facts->kv_scale_min = l == 0 && i == 0 ? both[i] : both[i] < facts->kv_scale_min ? both[i] : facts->kv_scale_min;
-			facts->kv_scale_max = l == 0 && i == 0 ? both[i] : both[i] > facts->kv_scale_max ? both[i] : facts->kv_scale_max;
+			facts->kv_scale_min = l == 0 && i == 0  ? both[i]
+				: both[i] < facts->kv_scale_min ? both[i]
+								: facts->kv_scale_min;
+			facts->kv_scale_max = l == 0 && i == 0  ? both[i]
+				: both[i] > facts->kv_scale_max ? both[i]
+								: facts->kv_scale_max;
 		}
 	}
 }
@@ -97,15 +90,16 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 {
 	const struct weight_scheme *scheme = weight_scheme_find(config->variant.decode.weights);
 	const struct model_config *c;
+	struct error no_text; /* who needs the tokenizer opens it too, and says this then */
 
 	TRY(checkpoint_open(config->model, &engine->checkpoint, e));
 	c = checkpoint_config(engine->checkpoint);
-	TRY(text_open(engine, config->model, e));
+	TRY(engine_text_open_if_any(config->model, &engine->text, &no_text, e));
 	TRY(model_init(&engine->model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
 	TRY(model_weights_load(&engine->model.weights, engine->checkpoint, scheme, engine->backend, load_progress, e));
-	TRY(kv_pool_init(&engine->pool, engine->backend, c, kv_format_find(config->variant.decode.kv), engine->facts.page_size,
-			 config->kv_memory ? config->kv_memory : defaults.kv_memory, config->guard ? config->guard : &kv_guard_none,
-			 config->faults ? config->faults : &fault_hook_none, e));
+	TRY(kv_pool_init(&engine->pool, engine->backend, c, kv_format_find(config->variant.decode.kv),
+		engine->facts.page_size, config->kv_memory ? config->kv_memory : defaults.kv_memory,
+		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));
 	kv_scales_set(engine);
 	return 0;
 }
@@ -118,7 +112,8 @@ static void step_costs(struct engine *engine)
 	f->head_parameters = (uint64_t)w->head.rows * (uint64_t)w->head.columns;
 	f->bytes_per_step = w->head.bytes;
 	for (int l = 0; l < w->n_layers; l++) {
-		const struct weight *all[] = {&w->layers[l].qkv, &w->layers[l].o, &w->layers[l].gate_up, &w->layers[l].down};
+		const struct weight *all[] = {
+			&w->layers[l].qkv, &w->layers[l].o, &w->layers[l].gate_up, &w->layers[l].down};
 		for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 			f->layer_parameters += (uint64_t)all[i]->rows * (uint64_t)all[i]->columns;
 			f->bytes_per_step += all[i]->bytes;
@@ -148,8 +143,10 @@ static int options_check(struct engine *engine, const struct engine_config *conf
 	struct engine_facts *f = &engine->facts;
 
 	if (config->variant.split)
-		return error_set(e, ERR_USAGE, "variant '%s': prefill and decode in different formats need the hand-over between "
-				 "instances, which this version does not have; give one weights/KV", config->variant.name);
+		return error_set(e, ERR_USAGE,
+			"variant '%s': prefill and decode in different formats need the hand-over between "
+			"instances, which this version does not have; give one weights/KV",
+			config->variant.name);
 	f->page_size = or_default(config->page_size, defaults.page_size);
 	f->max_batch_tokens = or_default(config->max_batch_tokens, defaults.max_batch_tokens);
 	f->chunk = or_default(config->chunk, f->max_batch_tokens);
@@ -158,8 +155,10 @@ static int options_check(struct engine *engine, const struct engine_config *conf
 		f->max_requests = f->max_batch_tokens; /* each running request has a token in every step */
 	f->threads = or_default(config->threads, thread_count_default());
 	if (f->max_batch_tokens > MOST_BATCH_TOKENS || f->max_requests > MOST_REQUESTS || f->threads > MOST_THREADS)
-		return error_set(e, ERR_USAGE, "%d tokens and %d requests in a batch, %d threads: expected at most %d, %d and %d",
-				 f->max_batch_tokens, f->max_requests, f->threads, MOST_BATCH_TOKENS, MOST_REQUESTS, MOST_THREADS);
+		return error_set(e, ERR_USAGE,
+			"%d tokens and %d requests in a batch, %d threads: expected at most %d, %d and %d",
+			f->max_batch_tokens, f->max_requests, f->threads, MOST_BATCH_TOKENS, MOST_REQUESTS,
+			MOST_THREADS);
 	return 0;
 }
 
@@ -184,7 +183,8 @@ static int open_all(struct engine *engine, const struct engine_config *config, s
 
 	struct scheduler_limits limits = {f->max_batch_tokens, f->chunk, f->max_requests, f->max_positions};
 	engine->scheduler_ready = true;
-	TRY(scheduler_init(&engine->scheduler, &engine->model, &engine->pool, engine_text_tokenizer(engine->text), &limits, e));
+	TRY(scheduler_init(
+		&engine->scheduler, &engine->model, &engine->pool, engine_text_tokenizer(engine->text), &limits, e));
 	f->load_seconds = clock_seconds() - started;
 	return 0;
 }

@@ -1,8 +1,9 @@
-/* The engine's public face: token ids in, tokens and log-probabilities out. No tensor leaves the engine, no suite, SQL or HTTP enters.
+/* The engine's public face: token ids in, tokens and log-probabilities out. No tensor leaves the engine, no suite, SQL
+ * or HTTP enters.
  *
- * One thread owns an engine: it alone calls engine_step and engine_poll. Other threads may call engine_submit and engine_abort;
- * they cross by a queue. Results are deterministic: the same request gives the same bits whatever else is in the batch, however its
- * prompt is chunked and however many threads work (NUMERICS section 3). */
+ * One thread owns an engine: it alone calls engine_step and engine_poll. Other threads may call engine_submit and
+ * engine_abort; they cross by a queue. Results are deterministic: the same request gives the same bits whatever else is
+ * in the batch, however its prompt is chunked and however many threads work (NUMERICS section 3). */
 #ifndef ASSAY_ENGINE_ENGINE_H
 #define ASSAY_ENGINE_ENGINE_H
 
@@ -43,59 +44,59 @@ int variant_parse(const char *text, struct variant *out, struct error *e);
 struct engine;
 
 struct engine_config {
-	const char *model;     /* folder */
+	const char *model; /* Hugging Face folder or GGUF file */
 	struct variant variant;
-	int threads;           /* 0: all processors */
-	int page_size;         /* tokens; divides 64. 0: 16 */
-	uint64_t kv_memory;    /* bytes of KV pages. 0: 1 GiB; reserved, touched only as pages are used */
-	int max_batch_tokens;  /* tokens of one step. 0: 512 */
-	int chunk;             /* longest piece of a prefill. 0: max_batch_tokens */
-	int max_requests;      /* requests in one batch. 0: 32 */
-	struct backend *backend;          /* NULL: CPU. Owned by the engine once it is open. */
-	struct comm *comm;                /* NULL: a group of one */
-	const struct kv_guard *guard;     /* NULL: none */
-	const struct fault_hook *faults;  /* NULL: none */
+	int threads;                     /* 0: all processors */
+	int page_size;                   /* tokens; divides 64. 0: 16 */
+	uint64_t kv_memory;              /* bytes of KV pages. 0: 1 GiB; reserved, touched only as pages are used */
+	int max_batch_tokens;            /* tokens of one step. 0: 512 */
+	int chunk;                       /* longest piece of a prefill. 0: max_batch_tokens */
+	int max_requests;                /* requests in one batch. 0: 32 */
+	struct backend *backend;         /* NULL: CPU. Owned by the engine once it is open. */
+	struct comm *comm;               /* NULL: a group of one */
+	const struct kv_guard *guard;    /* NULL: none */
+	const struct fault_hook *faults; /* NULL: none */
 };
 
 /* Opens a model under one variant. On failure *e says which file or value, and *out is NULL. */
 int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
 void engine_close(struct engine *engine);
 
-struct engine_facts { /* what does not change while the engine is open */
-	const char *family;        /* "llama" */
-	const char *backend;       /* "cpu" */
-	const char *numerics;      /* numerics id */
-	const char *isa;           /* instruction set of the CPU kernels, "" elsewhere */
+struct engine_facts {         /* what does not change while the engine is open */
+	const char *family;   /* "llama" */
+	const char *backend;  /* "cpu" */
+	const char *numerics; /* numerics id */
+	const char *isa;      /* instruction set of the CPU kernels, "" elsewhere */
 	int vocab_size, max_positions, n_layers;
 	int threads, page_size, n_pages, max_batch_tokens, chunk, max_requests; /* as in use */
-	uint64_t parameters;          /* weights counted once, tied ones too */
-	uint64_t weights_bytes;       /* in the variant's formats with their scales, tied weights once */
-	uint64_t layer_parameters;    /* of the layers' matrices: each takes a multiply-add per token */
-	uint64_t head_parameters;     /* of the head: per token whose logits are wanted */
-	uint64_t bytes_per_step;      /* of packed layers and head: what one decode step reads of the weights */
-	uint64_t kv_bytes_per_token;  /* K and V of all layers */
-	uint64_t kv_tokens;           /* usable token slots: page 0 is reserved */
+	uint64_t parameters;         /* weights counted once, tied ones too */
+	uint64_t weights_bytes;      /* in the variant's formats with their scales, tied weights once */
+	uint64_t layer_parameters;   /* of the layers' matrices: each takes a multiply-add per token */
+	uint64_t head_parameters;    /* of the head: per token whose logits are wanted */
+	uint64_t bytes_per_step;     /* of packed layers and head: what one decode step reads of the weights */
+	uint64_t kv_bytes_per_token; /* K and V of all layers */
+	uint64_t kv_tokens;          /* usable token slots: page 0 is reserved */
 	double load_seconds;
 	float kv_scale_min, kv_scale_max; /* of the fp8 cache's scales: 1 unless the checkpoint has them */
-	const char *kv_scale_source;  /* "checkpoint" or "one" */
+	const char *kv_scale_source;      /* "checkpoint" or "one" */
 };
 const struct engine_facts *engine_facts(const struct engine *engine);
 
 /* sha256 of the tensors read: the model's fingerprint (reads the whole checkpoint). 65 bytes with NUL. */
 int engine_fingerprint(const struct engine *engine, char out[65], struct error *e);
 
-struct engine_stats { /* what grows */
-	uint64_t prompt_tokens;    /* computed in prefill */
-	uint64_t cached_tokens;    /* of prompts, not computed because their pages were there */
+struct engine_stats {           /* what grows */
+	uint64_t prompt_tokens; /* computed in prefill */
+	uint64_t cached_tokens; /* of prompts, not computed because their pages were there */
 	uint64_t generated_tokens;
 	uint64_t steps;
-	uint64_t kv_saturated;     /* K and V values that were clipped to the cache format's largest */
+	uint64_t kv_saturated; /* K and V values that were clipped to the cache format's largest */
 	int waiting, running, pages_used;
 	int pages_used_peak;
 };
 void engine_stats(const struct engine *engine, struct engine_stats *out);
 
-struct engine_machine { /* ceilings of this machine, measured */
+struct engine_machine {  /* ceilings of this machine, measured */
 	char cpu[64];    /* as the system names it */
 	const char *isa; /* widest vectors of the CPU kernels in use */
 	int threads;
@@ -115,16 +116,17 @@ struct engine_sampling {
 	uint64_t seed;
 };
 
-struct engine_request { /* copied by engine_submit */
+struct engine_request {        /* copied by engine_submit */
 	const int32_t *tokens; /* prompt: at least one id below vocab_size */
 	int n_tokens;
-	int max_tokens;           /* to generate; 0: prompt log-probabilities only */
-	int logprobs_from;        /* log-probabilities of prompt tokens [logprobs_from, n_tokens), at least 1; -1: none */
-	int top_logprobs;         /* most probable tokens beside each log-probability: 0..20 */
-	float *rows;              /* caller's buffer for the whole log-probability rows that predict tokens
-				   * [logprobs_from, n_tokens]: [n_tokens - logprobs_from + 1, vocab_size]; NULL: none. Must live until the result. */
+	int max_tokens;    /* to generate; 0: prompt log-probabilities only */
+	int logprobs_from; /* log-probabilities of prompt tokens [logprobs_from, n_tokens), at least 1; -1: none */
+	int top_logprobs;  /* most probable tokens beside each log-probability: 0..20 */
+	float *rows;       /* caller's buffer for the whole log-probability rows that predict tokens
+			    * [logprobs_from, n_tokens]: [n_tokens - logprobs_from + 1, vocab_size]; NULL: none. Must live
+			    * until the result. */
 	struct engine_sampling sampling;
-	const struct str *stops;  /* generation ends when its text holds one of these; needs a tokenizer */
+	const struct str *stops; /* generation ends when its text holds one of these; needs a tokenizer */
 	int n_stops;
 	bool ignore_eos;
 };
@@ -144,20 +146,20 @@ const char *engine_finish_name(enum engine_finish finish); /* "stop", "length", 
 struct engine_result {
 	uint64_t id;
 	enum engine_finish finish;
-	struct error error;           /* ENGINE_FAILED: why */
+	struct error error; /* ENGINE_FAILED: why */
 	int n_generated;
-	bool ended_by_eos;            /* the last token generated is an end-of-sequence token */
-	const int32_t *tokens;        /* [n_generated] */
-	const float *logprobs;        /* [n_generated] of the chosen tokens */
+	bool ended_by_eos;     /* the last token generated is an end-of-sequence token */
+	const int32_t *tokens; /* [n_generated] */
+	const float *logprobs; /* [n_generated] of the chosen tokens */
 	int n_prompt_logprobs;
 	const float *prompt_logprobs; /* [n_tokens - logprobs_from] */
 	const bool *prompt_greedy;    /* each token is the most probable one (lowest id among equals) */
 	int top_logprobs;
-	const int32_t *top_ids;       /* [n_prompt_logprobs + n_generated, top_logprobs] */
+	const int32_t *top_ids; /* [n_prompt_logprobs + n_generated, top_logprobs] */
 	const float *top_values;
-	struct str text;              /* generated bytes without special tokens, not cut; invalid UTF-8 replaced */
-	size_t text_cut;              /* length of the text before the earliest stop string */
-	int cached_tokens;            /* prompt tokens that were not computed */
+	struct str text;                  /* generated bytes without special tokens, not cut; invalid UTF-8 replaced */
+	size_t text_cut;                  /* length of the text before the earliest stop string */
+	int cached_tokens;                /* prompt tokens that were not computed */
 	double seconds_to_first, seconds; /* from submission: to the first token, to the end */
 };
 
@@ -169,8 +171,11 @@ void engine_result_free(struct engine_result *result);
 
 struct engine_text;
 
-/* Opens FOLDER's tokenizer. */
+/* Opens the tokenizer of a model: tokenizer.json of a folder, or what a GGUF file carries. */
 int engine_text_open(const char *model, struct engine_text **out, struct error *e);
+/* The same where token ids will do: without a tokenizer, or with one in a GGUF file that is not built, *out is NULL and
+ * *why names it. */
+int engine_text_open_if_any(const char *model, struct engine_text **out, struct error *why, struct error *e);
 void engine_text_close(struct engine_text *text);
 
 struct engine_ids {
@@ -180,24 +185,28 @@ struct engine_ids {
 void engine_ids_free(struct engine_ids *ids);
 
 /* Ids of a text, with the special tokens (BOS) that the tokenizer adds by itself when `specials`. */
-int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e);
+int engine_text_encode(
+	const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e);
 
-/* Ids of a prompt to go on with: with those special tokens, unless the prompt begins with BOS already, as lm-evaluation-harness does. */
-int engine_text_encode_prompt(const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e);
+/* Ids of a prompt to go on with: with those special tokens, unless the prompt begins with BOS already, as
+ * lm-evaluation-harness does. */
+int engine_text_encode_prompt(
+	const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e);
 
-/* lm-evaluation-harness's pair: white space moves from the context's end to the continuation, both are encoded together and cut at
- * the context's length. *n_context ids come first. */
-int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation, struct engine_ids *out,
-			    size_t *n_context, struct error *e);
+/* lm-evaluation-harness's pair: white space moves from the context's end to the continuation, both are encoded together
+ * and cut at the context's length. *n_context ids come first. */
+int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation,
+	struct engine_ids *out, size_t *n_context, struct error *e);
 
-void engine_text_decode(const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out);
+void engine_text_decode(
+	const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out);
 
 /* The vocabulary's spelling of one id; empty for an unknown one. Borrowed. */
 struct str engine_text_piece(const struct engine_text *text, int32_t id);
 int32_t engine_text_bos(const struct engine_text *text); /* -1: none */
 int32_t engine_text_eos(const struct engine_text *text);
 const char *engine_text_fingerprint(const struct engine_text *text);
-/* sha256 of the chat template in tokenizer_config.json, "" without one. */
+/* sha256 of the model's chat template, "" without one. */
 const char *engine_text_template_hash(const struct engine_text *text);
 
 #endif

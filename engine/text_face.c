@@ -7,6 +7,7 @@
 #include "engine/base/json_strict.h"
 #include "engine/text/encode_pair.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_gguf.h"
 #include "engine/text_face.h"
 
 struct engine_text {
@@ -45,21 +46,66 @@ static int template_hash_read(const char *model, char out[SHA256_HEX_SIZE], stru
 	return status;
 }
 
-int engine_text_open(const char *model, struct engine_text **out, struct error *e)
+static int folder_text_open(const char *folder, struct engine_text *t, struct error *why, struct error *e)
+{
+	char *path = path_join(folder, "tokenizer.json", e);
+	int status = path ? 0 : ERR_MEMORY;
+
+	if (path && !file_exists(path)) {
+		error_set(why, ERR_MISSING, "%s: is missing", path);
+	} else if (path) {
+		status = tokenizer_open_folder(folder, &t->tokenizer, e);
+		if (status == 0)
+			status = template_hash_read(folder, t->template_hash, e);
+	}
+	free(path);
+	return status;
+}
+
+static int gguf_text_open(const char *path, struct engine_text *t, struct error *why, struct error *e)
+{
+	struct gguf *file;
+	struct str template;
+
+	TRY(gguf_open(path, &file, e));
+	int status = 0;
+	if (tokenizer_gguf_check(file, why) == 0) {
+		status = tokenizer_open_gguf(file, &t->tokenizer, e);
+		int found = status < 0 ? status : gguf_text(file, "tokenizer.chat_template", &template, e);
+		if (found > 0)
+			sha256_hex(template.data, template.length, t->template_hash);
+		status = found < 0 ? found : 0;
+	}
+	gguf_close(file);
+	return status;
+}
+
+int engine_text_open_if_any(const char *model, struct engine_text **out, struct error *why, struct error *e)
 {
 	struct engine_text *t = mem_calloc(1, sizeof *t, e);
+
 	*out = NULL;
+	*why = (struct error){0};
 	if (!t)
 		return ERR_MEMORY;
-	int status = tokenizer_open_folder(model, &t->tokenizer, e);
-	if (status == 0)
-		status = template_hash_read(model, t->template_hash, e);
-	if (status < 0) {
+	int status = file_exists(model) ? gguf_text_open(model, t, why, e) : folder_text_open(model, t, why, e);
+	if (status < 0 || why->code) {
 		engine_text_close(t);
 		return status;
 	}
 	*out = t;
 	return 0;
+}
+
+int engine_text_open(const char *model, struct engine_text **out, struct error *e)
+{
+	struct error why;
+
+	TRY(engine_text_open_if_any(model, out, &why, e));
+	if (*out)
+		return 0;
+	*e = why;
+	return e->code;
 }
 
 void engine_text_close(struct engine_text *text)
@@ -92,29 +138,32 @@ static int ids_hand_over(int status, struct token_ids *ids, struct engine_ids *o
 	return status;
 }
 
-int engine_text_encode(const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e)
+int engine_text_encode(
+	const struct engine_text *text, struct str input, bool specials, struct engine_ids *out, struct error *e)
 {
 	struct token_ids ids = {0};
 	int status = tokenizer_encode(text->tokenizer, input, specials ? TOKENIZER_SPECIALS : TOKENIZER_PLAIN, &ids, e);
 	return ids_hand_over(status, &ids, out);
 }
 
-int engine_text_encode_prompt(const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e)
+int engine_text_encode_prompt(
+	const struct engine_text *text, struct str prompt, struct engine_ids *out, struct error *e)
 {
 	struct token_ids ids = {0};
 	int status = encode_once(text->tokenizer, prompt, TOKENIZER_SPECIALS, &ids, e);
 	return ids_hand_over(status, &ids, out);
 }
 
-int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation, struct engine_ids *out,
-			    size_t *n_context, struct error *e)
+int engine_text_encode_pair(const struct engine_text *text, struct str context, struct str continuation,
+	struct engine_ids *out, size_t *n_context, struct error *e)
 {
 	struct token_ids ids = {0};
 	int status = encode_pair(text->tokenizer, context, continuation, TOKENIZER_SPECIALS, &ids, n_context, e);
 	return ids_hand_over(status, &ids, out);
 }
 
-void engine_text_decode(const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out)
+void engine_text_decode(
+	const struct engine_text *text, const int32_t *ids, size_t count, bool skip_special, struct buf *out)
 {
 	tokenizer_decode(text->tokenizer, ids, count, skip_special, out);
 }

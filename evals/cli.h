@@ -14,28 +14,28 @@ enum color_mode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
 /* Every option that is built, parsed. Strings are borrowed from argv. */
 struct options {
-	const char *command; /* NULL: none, only with help or version */
-	bool help, version;  /* asked for; nothing else was checked then */
-	char note[160];      /* a remark on the options for stderr, or empty */
+	const char *command;                 /* NULL: none, only with help or version */
+	bool help, version;                  /* asked for; nothing else was checked then */
+	char note[160];                      /* a remark on the options for stderr, or empty */
 	const char *arguments[CLI_MAX_LIST]; /* positional, after the command */
 	int n_arguments;
 
 	const char *model;                  /* NULL: the bundled pocket model */
 	const char *variants[CLI_MAX_LIST]; /* "W/K" texts */
 	int n_variants;
-	const char *data;                   /* NULL: the bundled pocket set */
-	const char *suites[CLI_MAX_LIST];   /* split at commas, names in ASCII lower case; owned by text_storage */
+	const char *data;                 /* NULL: the bundled pocket set */
+	const char *suites[CLI_MAX_LIST]; /* split at commas, names in ASCII lower case; owned by text_storage */
 	int n_suites;
-	int fewshot;                        /* -1: default */
-	double limit;                       /* 0: none */
+	int fewshot;  /* -1: default */
+	double limit; /* 0: none */
 	bool has_seed;
 	uint64_t seed;
-	const char *guard;                  /* NULL or "none" */
-	int threads;                        /* 0: all */
-	int page_size;                      /* 0: default */
-	uint64_t kv_memory;                 /* bytes; 0: default */
+	const char *guard;                         /* NULL or "none" */
+	int threads;                               /* 0: all */
+	int page_size;                             /* 0: default */
+	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
-	const char *db;                     /* NULL: $XDG_DATA_HOME/assay/assay.db */
+	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	enum color_mode color;
 
@@ -43,19 +43,23 @@ struct options {
 	/* generate */ const char *prompt, *prompts;
 	const char *stops[CLI_MAX_LIST];
 	int n_stops;
-	int max_tokens;                     /* 0: default */
+	int max_tokens; /* 0: default */
 	double temperature, top_p;
 	int top_k;
 	/* prompts */ bool hashes, samples;
 	/* show */ const char *show_samples; /* suite */
 	/* list */ bool list_suites;
-	char *text_storage;                 /* owned: copies that the parser split */
+	/* bench */ bool machine;
+	const char *concurrency[CLI_MAX_LIST];
+	int n_concurrency, input, output, repeat; /* 0: default */
+	char *text_storage;                       /* owned: copies that the parser split */
 };
 
 /* Each command returns an exit code (ARCHITECTURE section 5); on failure *e holds the message, which main prints. */
 typedef int command_function(const struct options *o, struct error *e);
 
-command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore;
+command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
+	cmd_bench;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

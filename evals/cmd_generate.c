@@ -28,7 +28,8 @@ static int question_read(const struct lines *l, const struct json *line, struct 
 	int64_t n;
 
 	if (!json_get(line, "prompt") && json_get(line, "messages"))
-		return lines_error(l, e, "\"messages\" need a chat template, which this version does not render; give \"prompt\"");
+		return lines_error(
+			l, e, "\"messages\" need a chat template, which this version does not render; give \"prompt\"");
 	TRY(lines_member_text(l, line, "prompt", &q->prompt, e));
 	if (most) {
 		if (!json_is(most, JSON_NUMBER) || !json_int64(most, &n) || n < 1 || n > INT32_MAX)
@@ -43,8 +44,9 @@ static int question_read(const struct lines *l, const struct json *line, struct 
 		return 0;
 	}
 	if (!json_is(stop, JSON_ARRAY) || stop->count > CLI_MAX_LIST)
-		return lines_error(l, e, "\"stop\" is %s: expected a string or at most %d of them", json_type_name(stop), CLI_MAX_LIST);
-	JSON_EACH(item, stop) {
+		return lines_error(l, e, "\"stop\" is %s: expected a string or at most %d of them",
+			json_type_name(stop), CLI_MAX_LIST);
+	JSON_EACH (item, stop) {
 		if (!json_is(item, JSON_STRING))
 			return lines_error(l, e, "\"stop\" holds %s: expected strings", json_type_name(item));
 		q->stops[q->n_stops++] = item->text;
@@ -58,12 +60,12 @@ static int question_ask(struct session *s, const struct options *o, const struct
 
 	TRY(engine_text_encode_prompt(s->text, q->prompt, &ids, e));
 	struct engine_request r = {.tokens = ids.data,
-				   .n_tokens = (int)ids.count,
-				   .max_tokens = q->max_tokens,
-				   .logprobs_from = -1,
-				   .sampling = {(float)o->temperature, o->top_k, (float)o->top_p, o->has_seed ? o->seed : 0},
-				   .stops = q->stops,
-				   .n_stops = q->n_stops};
+		.n_tokens = (int)ids.count,
+		.max_tokens = q->max_tokens,
+		.logprobs_from = -1,
+		.sampling = {(float)o->temperature, o->top_k, (float)o->top_p, o->has_seed ? o->seed : 0},
+		.stops = q->stops,
+		.n_stops = q->n_stops};
 	int status = ids.count == 0 ? error_set(e, ERR_INPUT, "the prompt has no token") : session_ask(s, &r, e);
 	engine_ids_free(&ids);
 	return status;
@@ -141,7 +143,7 @@ static int generate(struct session *s, const struct options *o, struct error *e)
 		return error_set(e, ERR_USAGE, "generate needs either --prompt TEXT or --prompts FILE");
 	TRY(session_open(s, o, e));
 	if (!s->text)
-		return error_set(e, ERR_INPUT, "generate needs a tokenizer, and the model's folder has no tokenizer.json");
+		return error_set(e, ERR_INPUT, "generate needs a tokenizer: %s", s->no_text.message);
 	if (o->prompts) {
 		TRY(ask_lines(s, o, e));
 	} else {

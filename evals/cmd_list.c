@@ -41,11 +41,14 @@ static int add_name(void *context, const struct store_variant *variant, struct e
 	return buf_check(&names->text, e);
 }
 
-/* The last part of a model's path: its folder. */
+/* The last two parts of a model's path: folders are often called "model". */
 static const char *short_name(const char *model)
 {
-	const char *slash = strrchr(model, '/');
-	return slash && slash[1] ? slash + 1 : model;
+	int slashes = 0;
+	for (const char *c = model + strlen(model); c > model; c--)
+		if (c[-1] == '/' && *c && ++slashes == 2)
+			return c;
+	return model;
 }
 
 static int add_row(void *context, const struct store_run *run, struct error *e)

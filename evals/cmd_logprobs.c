@@ -5,17 +5,19 @@
 #include "evals/session.h"
 
 /* One side of a pair: a text, or ids. */
-static int side_check(const struct lines *l, const struct json *line, const char *key, const struct json **out, struct error *e)
+static int side_check(
+	const struct lines *l, const struct json *line, const char *key, const struct json **out, struct error *e)
 {
 	*out = json_get(line, key);
 	if (!json_is(*out, JSON_STRING) && !json_is(*out, JSON_ARRAY))
-		return lines_error(l, e, "\"%s\" is %s: expected a string or an array of token ids", key, json_type_name(*out));
+		return lines_error(
+			l, e, "\"%s\" is %s: expected a string or an array of token ids", key, json_type_name(*out));
 	return 0;
 }
 
 /* Two arrays of ids, one after the other. */
-static int pair_of_ids(const struct lines *l, const struct json *context, const struct json *continuation, struct engine_ids *out,
-		       size_t *n_context, struct error *e)
+static int pair_of_ids(const struct lines *l, const struct json *context, const struct json *continuation,
+	struct engine_ids *out, size_t *n_context, struct error *e)
 {
 	struct engine_ids first = {0}, second = {0};
 
@@ -37,25 +39,27 @@ static int pair_of_ids(const struct lines *l, const struct json *context, const 
 	return status;
 }
 
-static int pair_encode(struct session *s, const struct lines *l, const struct json *line, struct engine_ids *ids, size_t *n_context,
-		       struct error *e)
+static int pair_encode(struct session *s, const struct lines *l, const struct json *line, struct engine_ids *ids,
+	size_t *n_context, struct error *e)
 {
 	const struct json *context, *continuation;
 
 	TRY(side_check(l, line, "context", &context, e));
 	TRY(side_check(l, line, "continuation", &continuation, e));
 	if (context->type != continuation->type)
-		return lines_error(l, e, "\"context\" and \"continuation\" must both be strings, or both arrays of token ids");
+		return lines_error(
+			l, e, "\"context\" and \"continuation\" must both be strings, or both arrays of token ids");
 	if (context->type == JSON_ARRAY) {
 		TRY(pair_of_ids(l, context, continuation, ids, n_context, e));
 	} else {
 		if (!s->text)
-			return lines_error(l, e, "text needs a tokenizer, and the model's folder has no tokenizer.json; give token ids");
+			return lines_error(l, e, "text needs a tokenizer (%s); give token ids", s->no_text.message);
 		TRY(engine_text_encode_pair(s->text, context->text, continuation->text, ids, n_context, e));
 	}
 	if (*n_context == 0 || *n_context > ids->count) {
 		engine_ids_free(ids);
-		return lines_error(l, e, "the context has no token: the first token of a continuation needs one before it");
+		return lines_error(
+			l, e, "the context has no token: the first token of a continuation needs one before it");
 	}
 	return 0;
 }
@@ -104,7 +108,8 @@ static void append_result(const struct engine_result *r, struct buf *out)
 	}
 	buf_append_text(out, "{\"logprob\": ");
 	append_number(sum, out);
-	buf_printf(out, ", \"is_greedy\": %s, \"tokens\": %d, \"token_logprobs\": [", greedy ? "true" : "false", r->n_prompt_logprobs);
+	buf_printf(out, ", \"is_greedy\": %s, \"tokens\": %d, \"token_logprobs\": [", greedy ? "true" : "false",
+		r->n_prompt_logprobs);
 	for (int i = 0; i < r->n_prompt_logprobs; i++) {
 		buf_append_text(out, i ? ", " : "");
 		if (isfinite(r->prompt_logprobs[i]))

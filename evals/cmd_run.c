@@ -36,6 +36,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 	const struct engine_facts *facts = engine_facts(engine);
 	struct buf provenance = {0}, command = {0};
 	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE];
+	int64_t run_id = 0;
 	bool resumed = false;
 
 	TRY(engine_fingerprint(engine, fingerprint, e));
@@ -57,9 +58,11 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 	if (status == 0)
 		status = buf_check(&command, e);
 	if (status == 0)
-		status = store_run_begin(r->store, &row, &r->run_id, &resumed, e);
-	if (status == 0)
-		console_note(&r->console, "run %lld %s in %s", (long long)r->run_id, resumed ? "goes on" : "starts", r->plan.db);
+		status = store_run_begin(r->store, &row, &run_id, &resumed, e);
+	if (status == 0) {
+		r->run_id = run_id;
+		console_note(&r->console, "run %lld %s in %s", (long long)run_id, resumed ? "goes on" : "starts", r->plan.db);
+	}
 	buf_free(&provenance);
 	buf_free(&command);
 	return status;
@@ -99,7 +102,7 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	if (o->contexts_cut > 0)
 		console_note(&r->console, "%s: %d contexts were longer than the model's and lost their beginning", label, o->contexts_cut);
 	if (o->errors > 0)
-		console_note(&r->console, "%s: %d items have no answer; the first: %s", label, o->errors, o->first_error.message);
+		console_note(&r->console, "%s: items without an answer: %d; the first: %s", label, o->errors, o->first_error.message);
 	if (o->errors > 0 && r->errors == 0)
 		r->first_error = o->first_error;
 	r->errors += o->errors;
@@ -198,7 +201,7 @@ static int run_all(struct run *r, struct error *e)
 	if (r->errors == run_plan_items(&r->plan) * r->plan.n_variants)
 		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
 	if (r->errors > 0)
-		return error_set(e, ERR_LIMIT, "%d items have no answer; the first: %s", r->errors, r->first_error.message);
+		return error_set(e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);
 	return 0;
 }
 

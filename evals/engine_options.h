@@ -5,8 +5,9 @@
 #include "engine/engine.h"
 #include "evals/cli.h"
 
-/* Fills the configuration of one variant ("W/K"; NULL: bf16/bf16). model is borrowed. ERR_USAGE for a guard or a variant that this
- * version does not have. */
-int engine_options(const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e);
+/* Fills the configuration of one variant ("W/K"; NULL: bf16/bf16). model is borrowed. ERR_USAGE for a guard or a
+ * variant that this version does not have. */
+int engine_options(
+	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e);
 
 #endif

@@ -52,7 +52,8 @@ int lines_error(const struct lines *l, struct error *e, const char *format, ...)
 	return error_set(e, ERR_INPUT, "%s:%d: %s", l->name, l->number, message);
 }
 
-int lines_member_text(const struct lines *l, const struct json *object, const char *key, struct str *out, struct error *e)
+int lines_member_text(
+	const struct lines *l, const struct json *object, const char *key, struct str *out, struct error *e)
 {
 	const struct json *value = json_get(object, key);
 	if (!json_is(value, JSON_STRING))
@@ -68,11 +69,12 @@ int lines_ids(const struct lines *l, const struct json *array, const char *key, 
 	*out = (struct engine_ids){mem_calloc(array->count + 1, sizeof *out->data, e), 0};
 	if (!out->data)
 		return ERR_MEMORY;
-	JSON_EACH(item, array) {
+	JSON_EACH (item, array) {
 		int64_t id;
 		if (!json_is(item, JSON_NUMBER) || !json_int64(item, &id) || id < 0 || id > INT32_MAX) {
 			engine_ids_free(out);
-			return lines_error(l, e, "\"%s\"[%zu] is not a token id: expected an integer from 0 up", key, at);
+			return lines_error(
+				l, e, "\"%s\"[%zu] is not a token id: expected an integer from 0 up", key, at);
 		}
 		out->data[at++] = (int32_t)id;
 	}

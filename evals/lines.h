@@ -21,16 +21,19 @@ void lines_close(struct lines *l);
 /* False after the last line. A final line feed ends the last line and begins none. */
 bool lines_next(struct lines *l, struct str *line);
 
-/* The same for lines of one JSON document each; blank lines are passed over. *out is NULL after the last; the caller frees it. */
+/* The same for lines of one JSON document each; blank lines are passed over. *out is NULL after the last; the caller
+ * frees it. */
 int lines_next_json(struct lines *l, struct json_document **out, struct error *e);
 
 /* "FILE:LINE: message" with code ERR_INPUT. */
 int lines_error(const struct lines *l, struct error *e, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* A text member, ERR_INPUT unless it is there and a string. */
-int lines_member_text(const struct lines *l, const struct json *object, const char *key, struct str *out, struct error *e);
+int lines_member_text(
+	const struct lines *l, const struct json *object, const char *key, struct str *out, struct error *e);
 
 /* An array of token ids, each in 0 .. INT32_MAX. */
-int lines_ids(const struct lines *l, const struct json *array, const char *key, struct engine_ids *out, struct error *e);
+int lines_ids(
+	const struct lines *l, const struct json *array, const char *key, struct engine_ids *out, struct error *e);
 
 #endif

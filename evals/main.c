@@ -20,6 +20,7 @@ static const struct {
 	{"logprobs", cmd_logprobs},
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
+	{"bench", cmd_bench},
 };
 
 /* A standard stream that was closed would give its number to the next file that is opened, which would then be written
@@ -60,8 +61,9 @@ static int finish_output(int exit_code, struct error *e)
 		return exit_code;
 	if (exit_code)
 		return exit_code; /* the first failure is the one to tell */
-	return error_exit_code(
-		error_set(e, ERR_IO, "cannot write to standard output: %s", number ? strerror(number) : "failed"));
+	/* of a write that failed earlier, the reason is lost */
+	return error_exit_code(error_set(
+		e, ERR_IO, "cannot write to standard output%s%s", number ? ": " : "", number ? strerror(number) : ""));
 }
 
 int main(int argc, char **argv)

@@ -52,7 +52,8 @@ static int hub_snapshot(const char *name, struct buf *path, struct error *e)
 	buf_printf(&ref_path, "%s/refs/main", buf_text(path));
 	int status = buf_check(&ref_path, e);
 	if (status == 0 && !file_exists(buf_text(&ref_path)))
-		status = error_set(e, ERR_MISSING, "model '%s': no such folder, and the hub cache has no %s", name, buf_text(&ref_path));
+		status = error_set(e, ERR_MISSING, "model '%s': no such folder, and the hub cache has no %s", name,
+			buf_text(&ref_path));
 	if (status == 0)
 		status = file_read(buf_text(&ref_path), &ref, e);
 	if (status == 0) {
@@ -77,6 +78,13 @@ static int pocket_part(const char *part, char **out, struct error *e)
 	return *out ? 0 : ERR_MEMORY;
 }
 
+static bool has_gguf_name(const char *path)
+{
+	static const char end[] = ".gguf";
+	size_t length = strlen(path), end_length = sizeof end - 1;
+	return length > end_length && strcmp(path + length - end_length, end) == 0;
+}
+
 int model_path(const struct options *o, char **out, struct error *e)
 {
 	struct buf path = {0};
@@ -85,14 +93,17 @@ int model_path(const struct options *o, char **out, struct error *e)
 	*out = NULL;
 	if (!o->model)
 		return pocket_part("model", out, e);
-	if (file_is_folder(o->model))
+	if (file_is_folder(o->model) || (file_exists(o->model) && has_gguf_name(o->model)))
 		buf_append_text(&path, o->model);
 	else if (file_exists(o->model))
-		status = error_set(e, ERR_INPUT, "model '%s' is a file: expected a Hugging Face folder (config.json, *.safetensors)", o->model);
+		status = error_set(e, ERR_INPUT,
+			"model '%s' is a file: expected a .gguf file, or a Hugging Face folder (config.json, "
+			"*.safetensors)",
+			o->model);
 	else if (is_hub_name(o->model))
 		status = hub_snapshot(o->model, &path, e);
 	else
-		status = error_set(e, ERR_MISSING, "model '%s': no such folder", o->model);
+		status = error_set(e, ERR_MISSING, "model '%s': no such folder or file", o->model);
 	if (status == 0)
 		status = text_take(&path, out, e);
 	if (status < 0)
@@ -108,7 +119,8 @@ int data_path(const struct options *o, char **out, struct error *e)
 	if (!o->data)
 		return pocket_part("data", out, e);
 	if (!file_is_folder(o->data))
-		return error_set(e, ERR_MISSING, "data '%s': no such folder; expected one with gsm8k/, arc/, recall/", o->data);
+		return error_set(
+			e, ERR_MISSING, "data '%s': no such folder; expected one with gsm8k/, arc/, recall/", o->data);
 	buf_append_text(&path, o->data);
 	return text_take(&path, out, e);
 }

@@ -21,6 +21,10 @@ const struct command_row command_table[] = {
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
+	{"bench", BENCH, 0, 0, "", "measure prefill and decode speed, and what the machine allows",
+		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
+		"the\n"
+		"multiply-adds, would take at the machine's measured ceilings.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -33,8 +37,8 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS,
-	ENGINE = RUN | GENERATE | LOGPROBS,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | BENCH,
+	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
 	STORE = RUN | LIST | SHOW,
 	DATA = RUN | PROMPTS | RESCORE,
 };
@@ -105,8 +109,14 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("samples", 0, PROMPTS, samples, "print the prompts, a JSON document a line"),
 	TEXT_OPTION("samples", "SUITE", SHOW, show_samples, "show every answer of that suite, too"),
 	FLAG_OPTION("suites", 0, LIST, list_suites, "list the names that --suite takes"),
+	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
+	LIST_OPTION(
+		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
+	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
+	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
+	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE, json, "print JSON"),
+	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

@@ -13,7 +13,8 @@ enum command_bit {
 	LOGPROBS = 32,
 	PROMPTS = 64,
 	RESCORE = 128,
-	EVERY = 255,
+	BENCH = 256,
+	EVERY = 511,
 };
 
 struct command_row {

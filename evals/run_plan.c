@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "engine/base/file.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 
@@ -43,6 +44,23 @@ static int variants_parse(struct run_plan *p, struct error *e)
 	return 0;
 }
 
+static const char *const model_file_names[] = {"config.json", "generation_config.json"};
+enum { MODEL_FILES = 2 };
+
+/* What a model is besides its tensors and its tokenizer: RoPE's base, the norm's epsilon, the tokens that end an answer. */
+static int model_files_hash(struct run_plan *p, struct error *e)
+{
+	for (int i = 0; i < MODEL_FILES; i++) {
+		char *path = path_join(p->model, model_file_names[i], e);
+		if (!path)
+			return ERR_MEMORY;
+		int status = file_exists(path) ? sha256_file(path, p->model_files[i], e) : 0;
+		free(path);
+		TRY(status);
+	}
+	return 0;
+}
+
 int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 {
 	*p = (struct run_plan){.options = o};
@@ -52,6 +70,7 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(suites_open(p, e));
 	if (run_plan_items(p) == 0)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s", p->data);
+	TRY(model_files_hash(p, e));
 	TRY(engine_text_open(p->model, &p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
@@ -83,7 +102,9 @@ int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char 
 
 	if (!hash)
 		return ERR_MEMORY;
-	buf_printf(&line, "%s\n%s\n%s\n", fingerprint, engine_text_fingerprint(p->text), numerics);
+	buf_printf(&line, "assay %s\n%s\n%s\n%s\n", ASSAY_VERSION, fingerprint, engine_text_fingerprint(p->text), numerics);
+	for (int i = 0; i < MODEL_FILES; i++)
+		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
 	for (int s = 0; s < p->n_suites; s++) {
@@ -126,7 +147,10 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 		json_write_double(o->limit, out);
 	else
 		buf_append_text(out, "null");
-	buf_append_text(out, ", \"suites\": [");
+	buf_append_text(out, ", \"model_files\": {");
+	for (int i = 0; i < MODEL_FILES; i++)
+		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
+	buf_append_text(out, "}, \"suites\": [");
 	for (int i = 0; i < p->n_suites; i++) {
 		const struct suite *s = p->suites[i];
 		buf_printf(out, "%s{\"name\": ", i ? ", " : "");

@@ -102,24 +102,25 @@ static int sample_store(struct evaluation *v, const struct target_answer *a, str
 	append_response(a, &t);
 	append_score(&score, &t);
 	struct store_sample row = {.variant_id = v->variant_id,
-				   .suite = suite_name(v->suite),
-				   .task = item->task,
-				   .doc_id = item->doc_id,
-				   .doc_hash = item->doc_hash,
-				   .prompt_hash = item->prompt_hash,
-				   .target_hash = item->target_hash,
-				   .response = buf_str(&t.response),
-				   .filtered = buf_str(&t.filtered),
-				   .metrics = buf_str(&t.metrics),
-				   .tokens = buf_str(&t.tokens),
-				   .token_logprobs = buf_str(&t.logprobs),
-				   .status = answer_status(a),
-				   .finish_reason = item->kind == REQUEST_GENERATE && !a->error.code ? engine_finish_name(a->finish) : NULL,
-				   .error = a->error.code ? a->error.message : NULL,
-				   .prompt_tokens = a->prompt_tokens,
-				   .cached_tokens = a->cached_tokens,
-				   .generated_tokens = a->n_generated,
-				   .seconds = a->seconds};
+		.suite = suite_name(v->suite),
+		.task = item->task,
+		.doc_id = item->doc_id,
+		.doc_hash = item->doc_hash,
+		.prompt_hash = item->prompt_hash,
+		.target_hash = item->target_hash,
+		.response = buf_str(&t.response),
+		.filtered = buf_str(&t.filtered),
+		.metrics = buf_str(&t.metrics),
+		.tokens = buf_str(&t.tokens),
+		.token_logprobs = buf_str(&t.logprobs),
+		.status = answer_status(a),
+		.finish_reason =
+			item->kind == REQUEST_GENERATE && !a->error.code ? engine_finish_name(a->finish) : NULL,
+		.error = a->error.code ? a->error.message : NULL,
+		.prompt_tokens = a->prompt_tokens,
+		.cached_tokens = a->cached_tokens,
+		.generated_tokens = a->n_generated,
+		.seconds = a->seconds};
 	const struct buf *all[] = {&t.response, &t.filtered, &t.metrics, &t.tokens, &t.logprobs};
 	for (size_t i = 0; i < sizeof all / sizeof *all && status == 0; i++)
 		status = buf_check(all[i], e);
@@ -154,11 +155,12 @@ static int pending_items(struct evaluation *v, int *pending, int *n_pending, str
 	for (int i = 0; i < suite_count(v->suite); i++) {
 		const struct suite_item *item = suite_item(v->suite, i);
 		enum store_answered answered;
-		TRY(store_sample_answered(v->store, v->variant_id, suite_name(v->suite), item->task, item->doc_id, item->doc_hash,
-					  item->prompt_hash, &answered, e));
+		TRY(store_sample_answered(v->store, v->variant_id, suite_name(v->suite), item->task, item->doc_id,
+			item->doc_hash, item->prompt_hash, &answered, e));
 		if (answered == STORE_CHANGED)
-			return error_set(e, ERR_INPUT, "%s item %d of the stored run has another document or prompt: the data changed",
-					 item->task, item->doc_id);
+			return error_set(e, ERR_INPUT,
+				"%s item %d of the stored run has another document or prompt: the data changed",
+				item->task, item->doc_id);
 		if (answered == STORE_NEW)
 			pending[(*n_pending)++] = i;
 	}
@@ -196,7 +198,8 @@ static int column_visit(void *context, const struct store_sample *sample, struct
 	TRY(json_parse(sample->metrics, "sample.metrics", JSON_LAST_KEY_WINS, &document, e));
 	for (int m = 0; m < suite_metric_count(c->suite); m++) {
 		const struct json *value = json_get(json_root(document), suite_metric_name(c->suite, m));
-		c->values[(size_t)m * (size_t)c->items + (size_t)c->n] = json_is(value, JSON_NUMBER) ? json_double(value) : NAN;
+		c->values[(size_t)m * (size_t)c->items + (size_t)c->n] =
+			json_is(value, JSON_NUMBER) ? json_double(value) : NAN;
 	}
 	c->n++;
 	json_free(document);
@@ -214,22 +217,26 @@ static int results_put(struct evaluation *v, struct error *e)
 		struct metric_summary summary;
 		metric_mean(suite_metric_name(v->suite, m), c.values + (size_t)m * (size_t)c.items, c.n, &summary);
 		struct store_result result = {.variant_id = v->variant_id,
-					      .suite = suite_name(v->suite),
-					      .metric = summary.name,
-					      .n = summary.n,
-					      .value = summary.value,
-					      .stderr_value = summary.stderr_value};
+			.suite = suite_name(v->suite),
+			.metric = summary.name,
+			.n = summary.n,
+			.value = summary.value,
+			.stderr_value = summary.stderr_value};
 		status = store_suite_result_put(v->store, &result, e);
 	}
 	free(c.values);
 	return status;
 }
 
-int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target, struct console *console,
-	      const char *label, struct suite_outcome *outcome, struct error *e)
+int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target,
+	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e)
 {
-	struct evaluation v = {.store = store, .run_id = run_id, .variant_id = variant_id, .suite = suite, .target = target,
-			       .outcome = outcome};
+	struct evaluation v = {.store = store,
+		.run_id = run_id,
+		.variant_id = variant_id,
+		.suite = suite,
+		.target = target,
+		.outcome = outcome};
 	int n_pending = 0, *pending = mem_calloc((size_t)suite_count(suite) + 1, sizeof *pending, e);
 
 	*outcome = (struct suite_outcome){0};

@@ -14,9 +14,9 @@ struct suite_outcome {
 	struct error first_error;
 };
 
-/* Answers every item that the store's run does not hold yet and stores each answer as it comes; then puts the suite's results.
- * ERR_INTERRUPTED after a signal: what was answered is stored. */
-int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target, struct console *console,
-	      const char *label, struct suite_outcome *outcome, struct error *e);
+/* Answers every item that the store's run does not hold yet and stores each answer as it comes; then puts the suite's
+ * results. ERR_INTERRUPTED after a signal: what was answered is stored. */
+int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target,
+	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e);
 
 #endif

@@ -2,19 +2,8 @@
 
 #include <stdlib.h>
 
-#include "engine/base/file.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
-
-static int text_open(struct session *s, const char *model, struct error *e)
-{
-	char *path = path_join(model, "tokenizer.json", e);
-	if (!path)
-		return ERR_MEMORY;
-	int status = file_exists(path) ? engine_text_open(model, &s->text, e) : 0;
-	free(path);
-	return status;
-}
 
 int session_open(struct session *s, const struct options *o, struct error *e)
 {
@@ -23,13 +12,14 @@ int session_open(struct session *s, const struct options *o, struct error *e)
 
 	*s = (struct session){0};
 	if (o->n_variants > 1)
-		return error_set(e, ERR_USAGE, "--variant: '%s' takes one variant, %d are given", o->command, o->n_variants);
+		return error_set(
+			e, ERR_USAGE, "--variant: '%s' takes one variant, %d are given", o->command, o->n_variants);
 	TRY(model_path(o, &model, e));
 	int status = engine_options(o, model, o->n_variants ? o->variants[0] : NULL, &config, e);
 	if (status == 0)
 		status = engine_open(&config, &s->engine, e);
 	if (status == 0)
-		status = text_open(s, model, e);
+		status = engine_text_open_if_any(model, &s->text, &s->no_text, e);
 	free(model);
 	return status;
 }

@@ -1,4 +1,5 @@
-/* A model for the small tools: an engine, its text side where the folder has a tokenizer, and answers in the order of the questions. */
+/* A model for the small tools: an engine, its text side where it has a tokenizer, and answers in the order of the
+ * questions. */
 #ifndef ASSAY_EVALS_SESSION_H
 #define ASSAY_EVALS_SESSION_H
 
@@ -7,8 +8,9 @@
 
 struct session {
 	struct engine *engine;
-	struct engine_text *text; /* NULL: the folder has no tokenizer.json */
-	uint64_t *ids;            /* [count] request of each question */
+	struct engine_text *text; /* NULL: no_text says why */
+	struct error no_text;
+	uint64_t *ids;                  /* [count] request of each question */
 	struct engine_result **results; /* [count] by question, NULL until finished */
 	size_t count, capacity, taken;
 };

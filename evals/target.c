@@ -133,7 +133,8 @@ static int submit_choice(struct target *t, struct flight *f, int choice, struct 
 	if (status == 0) {
 		size_t cut = left_cut(f, ids.count, (size_t)engine_facts(t->engine)->max_positions + 1);
 		size_t from = n_context > cut ? n_context - cut : 1; /* the first token has nothing before it */
-		struct engine_request r = {.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = (int)from};
+		struct engine_request r = {
+			.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = (int)from};
 		status = engine_submit(t->engine, &r, &f->ids[choice], e);
 		f->answer.prompt_tokens += (int)(ids.count - cut);
 	}
@@ -150,13 +151,17 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 	struct engine_ids ids = {0};
 
 	if (most < 1)
-		return error_set(e, ERR_LIMIT, "%s needs %d tokens for its answer, and the model's context is %d", item->task,
-				 item->max_tokens, engine_facts(t->engine)->max_positions);
+		return error_set(e, ERR_LIMIT, "%s needs %d tokens for its answer, and the model's context is %d",
+			item->task, item->max_tokens, engine_facts(t->engine)->max_positions);
 	int status = engine_text_encode_prompt(t->text, item->context, &ids, e);
 	if (status == 0) {
 		size_t cut = left_cut(f, ids.count, (size_t)most);
-		struct engine_request r = {.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = -1,
-					   .max_tokens = item->max_tokens, .stops = item->until, .n_stops = item->n_until};
+		struct engine_request r = {.tokens = ids.data + cut,
+			.n_tokens = (int)(ids.count - cut),
+			.logprobs_from = -1,
+			.max_tokens = item->max_tokens,
+			.stops = item->until,
+			.n_stops = item->n_until};
 		status = engine_submit(t->engine, &r, &f->ids[0], e);
 		f->answer.prompt_tokens = (int)(ids.count - cut);
 	}
@@ -178,7 +183,8 @@ int target_submit(struct target *t, const struct suite_item *item, struct error 
 	f->n_requests = submitted;
 	for (int i = 0; status < 0 && i < submitted; i++)
 		engine_abort(t->engine, f->ids[i]);
-	/* one that failed before its first request waits in a list of its own; its other requests come back as aborted */
+	/* one that failed before its first request waits in a list of its own; its other requests come back as aborted
+	 */
 	struct flight **list = submitted > 0 ? &t->flights : &t->finished;
 	f->next = *list;
 	*list = f;
@@ -213,7 +219,8 @@ static void take_text(struct flight *f, const struct engine_result *r)
 	answer_postprocess(r->text, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
 }
 
-/* Finds the flight of a result and gives it over. True when it was the last of its item: *done is that item, out of the list. */
+/* Finds the flight of a result and gives it over. True when it was the last of its item: *done is that item, out of the
+ * list. */
 static bool result_take(struct target *t, struct engine_result *r, struct flight **done)
 {
 	for (struct flight **at = &t->flights; *at; at = &(*at)->next) {

@@ -1,4 +1,5 @@
-/* What answers the items of a suite: the engine. Items go in, answers come out in the order in which they are finished. */
+/* What answers the items of a suite: the engine. Items go in, answers come out in the order in which they are finished.
+ */
 #ifndef ASSAY_EVALS_TARGET_H
 #define ASSAY_EVALS_TARGET_H
 
@@ -15,22 +16,23 @@ void target_delete(struct target *t);
 bool target_has_room(const struct target *t);
 int target_in_flight(const struct target *t);
 
-/* Encodes the item as the harness does (a context that is too long loses its beginning) and queues its requests. An item that
- * cannot be answered at all comes back from target_take with its error; a negative status means that the target itself failed. */
+/* Encodes the item as the harness does (a context that is too long loses its beginning) and queues its requests. An
+ * item that cannot be answered at all comes back from target_take with its error; a negative status means that the
+ * target itself failed. */
 int target_submit(struct target *t, const struct suite_item *item, struct error *e);
 
 struct target_answer {
 	const struct suite_item *item;
-	struct answer answer;         /* what is scored; borrowed from this object */
-	struct error error;           /* code 0: answered */
-	enum engine_finish finish;    /* GENERATE */
-	bool context_cut;             /* the context was longer than the model's */
-	struct str raw;               /* GENERATE: the text as generated, stop string included */
-	const int32_t *tokens;        /* GENERATE: [n_generated] */
+	struct answer answer;      /* what is scored; borrowed from this object */
+	struct error error;        /* code 0: answered */
+	enum engine_finish finish; /* GENERATE */
+	bool context_cut;          /* the context was longer than the model's */
+	struct str raw;            /* GENERATE: the text as generated, stop string included */
+	const int32_t *tokens;     /* GENERATE: [n_generated] */
 	const float *logprobs;
 	int n_generated;
 	int prompt_tokens, cached_tokens;
-	double seconds;               /* from submission to the last of its requests */
+	double seconds; /* from submission to the last of its requests */
 };
 
 /* Runs the engine until an item is finished. *out is NULL when nothing is in flight. */

@@ -280,9 +280,8 @@ static int name_lock(struct store *s, struct error *e)
 	struct buf name = {0};
 	buf_append_text(&name, file ? file : s->path);
 	buf_append_text(&name, "-lock");
-	TRY(buf_check(&name, e));
-	s->lock_path = name.data;
-	return 0;
+	s->lock_path = name.data; /* owned from here on, also when it is cut short */
+	return buf_check(&name, e);
 }
 
 static int connect_to(struct store *s, int flags, struct error *e)

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,18 +24,17 @@
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 enum {
-	PROGRAM_SECONDS = 240,    /* then it hangs */
-	PROGRAM_NOBODY = 65534,   /* a user who may do little */
-	PROGRAM_NOT_FOUND = 77,   /* that user cannot reach the program */
-	PROGRAM_MIB_MAX = 1024,   /* more memory than any of these calls needs, sanitizers included */
+	PROGRAM_SECONDS = 240,  /* then it hangs */
+	PROGRAM_NOBODY = 65534, /* a user who may do little */
+	PROGRAM_NOT_FOUND = 77, /* that user cannot reach the program */
+	PROGRAM_MIB_MAX = 1024, /* more memory than any of these calls needs, sanitizers included */
 };
 
 struct call {
 	const char *arguments[40];  /* behind the program's name */
 	const char *environment[8]; /* NAME=VALUE beyond the fixed ones, and in their place */
 	struct str input;           /* standard input; data NULL: /dev/null */
-	const char *output;         /* file that standard output goes to; NULL: it is kept */
-	int messages;               /* descriptor that standard error goes to; 0: it is kept */
+	int results, messages;      /* descriptors that standard output and error go to; 0: they are kept */
 	unsigned closed;            /* bit N: descriptor N is closed */
 	bool nobody;                /* root becomes somebody who may do little */
 };
@@ -92,7 +92,7 @@ static inline void program_exec(const struct call *c, int input, int out, int er
 	const char *arguments[COUNT(c->arguments) + 2] = {ASSAY_PROGRAM};
 	memcpy(arguments + 1, c->arguments, sizeof(c->arguments));
 	program_redirect(input, STDIN_FILENO);
-	program_redirect(c->output ? open(c->output, O_WRONLY | O_CREAT | O_TRUNC, 0644) : out, STDOUT_FILENO);
+	program_redirect(c->results ? c->results : out, STDOUT_FILENO);
 	program_redirect(c->messages ? c->messages : err, STDERR_FILENO);
 	program_environment(c);
 	if (c->nobody)
@@ -153,7 +153,8 @@ static inline struct outcome program_wait(struct program p)
 	o.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 	o.out = program_stream(p.out);
 	o.err = program_stream(p.err);
-	ck_assert_msg(!strstr(buf_text(&o.err), "Sanitizer") && !strstr(buf_text(&o.err), "runtime error"), "%s", buf_text(&o.err));
+	ck_assert_msg(!strstr(buf_text(&o.err), "Sanitizer") && !strstr(buf_text(&o.err), "runtime error"), "%s",
+		buf_text(&o.err));
 	ck_assert_msg(usage.ru_maxrss / 1024 < PROGRAM_MIB_MAX, "%ld MiB", usage.ru_maxrss / 1024);
 	return o;
 }
@@ -177,8 +178,8 @@ static inline void outcome_free(struct outcome *o)
 
 static inline void expect_exit(const struct outcome *o, int exit_code)
 {
-	ck_assert_msg(o->exit_code == exit_code, "exit %d, expected %d\nstdout: %.2000s\nstderr: %.2000s", o->exit_code, exit_code,
-		buf_text(&o->out), buf_text(&o->err));
+	ck_assert_msg(o->exit_code == exit_code, "exit %d, expected %d\nstdout: %.2000s\nstderr: %.2000s", o->exit_code,
+		exit_code, buf_text(&o->out), buf_text(&o->err));
 }
 
 /* Exit 0, and exactly that on standard output. Frees the outcome. */
@@ -189,8 +190,8 @@ static inline void expect_output(struct outcome o, const char *output)
 	outcome_free(&o);
 }
 
-/* A failure that nobody takes for a result: that exit code, nothing on standard output, a last message that begins with the
- * program's name and holds all those pieces. Frees the outcome. */
+/* A failure that nobody takes for a result: that exit code, nothing on standard output, a last message that begins with
+ * the program's name and holds all those pieces. Frees the outcome. */
 static inline void expect_failure(struct outcome o, int exit_code, const char *const *pieces)
 {
 	const char *err = buf_text(&o.err);
@@ -206,16 +207,17 @@ static inline void expect_failure(struct outcome o, int exit_code, const char *c
 	outcome_free(&o);
 }
 
-#define EXPECT_FAILURE(outcome, exit_code, ...) expect_failure((outcome), (exit_code), (const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT_FAILURE(outcome, exit_code, ...) \
+	expect_failure((outcome), (exit_code), (const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- Files ---- */
 
-/* FOLDER/NAME; the last eight stay. */
+/* FOLDER/NAME; the last 32 stay. */
 static inline const char *path_in(const char *folder, const char *name)
 {
-	static char paths[8][4096];
+	static char paths[32][4096];
 	static int next;
-	char *path = paths[next++ % 8];
+	char *path = paths[next++ % COUNT(paths)];
 	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
 	return path;
 }
@@ -233,8 +235,8 @@ static inline void file_copy(const char *from, const char *to)
 /* A fresh folder with the files of the pocket model. */
 static inline const char *pocket_copy(void)
 {
-	static const char *const names[] = {
-		"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+	static const char *const names[] = {"config.json", "generation_config.json", "model.safetensors",
+		"tokenizer.json", "tokenizer_config.json"};
 	const char *folder = scratch_folder();
 	for (int i = 0; i < COUNT(names); i++)
 		file_copy(path_in(POCKET, names[i]), path_in(folder, names[i]));
@@ -268,7 +270,8 @@ static inline const struct json *json_path(const struct json *value, const char 
 {
 	for (const char *at = path; *at;) {
 		struct str name = {at, strcspn(at, "/")};
-		value = json_is(value, JSON_ARRAY) ? json_at(value, (size_t)strtoul(at, NULL, 10)) : json_get_str(value, name);
+		value = json_is(value, JSON_ARRAY) ? json_at(value, (size_t)strtoul(at, NULL, 10))
+						   : json_get_str(value, name);
 		ck_assert_msg(value != NULL, "no %s", path);
 		at += name.length + (at[name.length] == '/');
 	}

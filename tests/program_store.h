@@ -12,9 +12,11 @@ static inline struct buf sql(const char *db, const char *query)
 	sqlite3 *handle = NULL;
 	sqlite3_stmt *rows = NULL;
 	struct buf out = {0};
-	ck_assert_msg(sqlite3_open_v2(db, &handle, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK, "%s: %s", db, sqlite3_errmsg(handle));
+	ck_assert_msg(sqlite3_open_v2(db, &handle, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK, "%s: %s", db,
+		sqlite3_errmsg(handle));
 	sqlite3_busy_timeout(handle, 5000);
-	ck_assert_msg(sqlite3_prepare_v2(handle, query, -1, &rows, NULL) == SQLITE_OK, "%s: %s", query, sqlite3_errmsg(handle));
+	ck_assert_msg(sqlite3_prepare_v2(handle, query, -1, &rows, NULL) == SQLITE_OK, "%s: %s", query,
+		sqlite3_errmsg(handle));
 	int status;
 	while ((status = sqlite3_step(rows)) == SQLITE_ROW) {
 		for (int i = 0; i < sqlite3_column_count(rows); i++) {
@@ -40,7 +42,8 @@ static inline int64_t sql_int(const char *db, const char *query)
 static inline void expect_sql(const char *db, const char *query, const char *expected)
 {
 	struct buf out = sql(db, query);
-	ck_assert_msg(strcmp(buf_text(&out), expected) == 0, "%s gives\n%s, expected\n%s", query, buf_text(&out), expected);
+	ck_assert_msg(
+		strcmp(buf_text(&out), expected) == 0, "%s gives\n%s, expected\n%s", query, buf_text(&out), expected);
 	buf_free(&out);
 }
 
@@ -49,9 +52,11 @@ static inline struct buf answers(const char *db, int run_id)
 {
 	char query[1024];
 	snprintf(query, sizeof(query),
-		"SELECT name, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, metrics, tokens, token_logprobs,"
+		"SELECT name, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, metrics, "
+		"tokens, token_logprobs,"
 		" sample.status, finish_reason, error, prompt_tokens, cached_tokens, generated_tokens"
-		" FROM sample JOIN variant USING (variant_id) WHERE sample.run_id = %d ORDER BY name, suite, task, doc_id, sample_id",
+		" FROM sample JOIN variant USING (variant_id) WHERE sample.run_id = %d ORDER BY name, suite, task, "
+		"doc_id, sample_id",
 		run_id);
 	struct buf samples = sql(db, query);
 	snprintf(query, sizeof(query),

@@ -26,7 +26,7 @@ static inline struct store_run fixture_run(const char *config_hash)
 		.config_hash = config_hash,
 		.version = "0.1.0",
 		.command = "assay run --suite gsm8k",
-		.model = "/models/pocket",
+		.model = "/data/pocket/model",
 		.model_fingerprint = "f00d",
 		.numerics_id = "n1",
 		.for_gating = true,

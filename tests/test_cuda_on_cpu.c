@@ -1,5 +1,5 @@
-/* The CUDA kernels on the CPU: the cases that a GPU runs too, under several orders of threads; and whether the stand-in notices
- * faults. */
+/* The CUDA kernels on the CPU: the cases that a GPU runs too, under several orders of threads; and whether the
+ * stand-in notices faults. */
 #include <math.h>
 #include <string.h>
 
@@ -57,8 +57,9 @@ START_TEST(notices_faults)
 		cuda_on_cpu_seed(seed);
 		const char *message = c->run(out, SHIM_CASE_VALUES);
 		if (c->error && *c->error) {
-			ck_assert_msg(message && strstr(message, c->error), "%s, seed %d: %s, expected an error with '%s'",
-				c->name, (int)seed, message ? message : "no error", c->error);
+			ck_assert_msg(message && strstr(message, c->error),
+				"%s, seed %d: %s, expected an error with '%s'", c->name, (int)seed,
+				message ? message : "no error", c->error);
 			continue;
 		}
 		ck_assert_msg(!message, "%s, seed %d: %s", c->name, (int)seed, message);

@@ -1,4 +1,5 @@
-/* The engine: one distinct output whatever surrounds a request, memory, requests, and the interfaces that rooms above fill. */
+/* The engine: one distinct output whatever surrounds a request, memory, requests, and the interfaces that rooms above
+ * fill. */
 #include <stdlib.h>
 
 #include "engine/base/number.h"
@@ -10,8 +11,8 @@ const char *const test_program_name = "engine";
 
 /* ---- determinism ---- */
 
-static const char *const all_variants[] = {"bf16/f32", "bf16/bf16", "bf16/fp8",   "fp8/f32",    "fp8/bf16",   "fp8/fp8",    "int4/f32",
-					   "int4/bf16", "int4/fp8",  "fp8w/bf16", "int4g32/fp8", "int4g64/bf16"};
+static const char *const all_variants[] = {"bf16/f32", "bf16/bf16", "bf16/fp8", "fp8/f32", "fp8/bf16", "fp8/fp8",
+	"int4/f32", "int4/bf16", "int4/fp8", "fp8w/bf16", "int4g32/fp8", "int4g64/bf16"};
 enum { PROBE_TOKENS = 100, PROBE_GENERATE = 12 };
 
 /* Ids that never were text: a walk through the vocabulary. */
@@ -29,8 +30,11 @@ struct probe {
 static struct engine_request probe_request(int32_t *tokens)
 {
 	prompt_make(tokens, PROBE_TOKENS, 1);
-	return (struct engine_request){.tokens = tokens, .n_tokens = PROBE_TOKENS, .logprobs_from = 1, .max_tokens = PROBE_GENERATE,
-				       .ignore_eos = true};
+	return (struct engine_request){.tokens = tokens,
+		.n_tokens = PROBE_TOKENS,
+		.logprobs_from = 1,
+		.max_tokens = PROBE_GENERATE,
+		.ignore_eos = true};
 }
 
 static struct probe probe_take(const struct engine_result *r)
@@ -61,7 +65,9 @@ static struct probe probe_among(struct engine *engine, int others)
 		if (i == others / 2)
 			id = submit(engine, &r);
 		else
-			submit(engine, &(struct engine_request){.tokens = other, .n_tokens = n, .logprobs_from = -1, .max_tokens = 1 + i % 9});
+			submit(engine,
+				&(struct engine_request){
+					.tokens = other, .n_tokens = n, .logprobs_from = -1, .max_tokens = 1 + i % 9});
 	}
 	for (int i = 0; i <= others; i++) {
 		struct engine_result *result = finish_one(engine);
@@ -99,11 +105,13 @@ START_TEST(one_prompt_has_one_output_whatever_surrounds_it)
 		struct engine_config config = ways[w].config;
 		config.kv_memory = 16 << 20;
 		struct engine *engine = open_with(POCKET, variant, config);
-		struct probe p = probe_among(engine, ways[w].others), again = probe_among(engine, 1); /* pages were recycled */
+		struct probe p = probe_among(engine, ways[w].others),
+			     again = probe_among(engine, 1); /* pages were recycled */
 		if (w == 0)
 			first = p;
 		ck_assert_msg(memcmp(&p, &first, sizeof p) == 0, "%s: %s gives other bits", variant, ways[w].name);
-		ck_assert_msg(memcmp(&again, &first, sizeof p) == 0, "%s: %s, asked again, gives other bits", variant, ways[w].name);
+		ck_assert_msg(memcmp(&again, &first, sizeof p) == 0, "%s: %s, asked again, gives other bits", variant,
+			ways[w].name);
 		engine_close(engine);
 	}
 }
@@ -143,8 +151,8 @@ START_TEST(variants_differ_from_each_other)
 		seen[i] = probe_among(engine, 0);
 		engine_close(engine);
 		for (int j = 0; j < i; j++)
-			ck_assert_msg(memcmp(&seen[i], &seen[j], sizeof seen[i]) != 0, "%s and %s give the same bits", all_variants[i],
-				      all_variants[j]);
+			ck_assert_msg(memcmp(&seen[i], &seen[j], sizeof seen[i]) != 0, "%s and %s give the same bits",
+				all_variants[i], all_variants[j]);
 	}
 }
 END_TEST
@@ -159,11 +167,14 @@ START_TEST(fp8_cache_holds_twice_the_tokens)
 	} cases[] = {{1 << 20, 16}, {1000003, 16}, {5000000, 64}, {777777, 1}, {64 << 20, 8}};
 
 	for (int i = 0; i < COUNT(cases); i++) {
-		struct engine_config config = {.threads = 1, .kv_memory = cases[i].budget, .page_size = cases[i].page_size};
-		struct engine *bf16 = open_with(POCKET, "bf16/bf16", config), *fp8 = open_with(POCKET, "bf16/fp8", config);
+		struct engine_config config = {
+			.threads = 1, .kv_memory = cases[i].budget, .page_size = cases[i].page_size};
+		struct engine *bf16 = open_with(POCKET, "bf16/bf16", config),
+			      *fp8 = open_with(POCKET, "bf16/fp8", config);
 		const struct engine_facts *a = engine_facts(bf16), *b = engine_facts(fp8);
 		uint64_t page = (uint64_t)cases[i].page_size;
-		ck_assert_uint_eq(a->kv_bytes_per_token, 4 * 2 * 2 * 32 * 2); /* layers, K and V, kv heads, head size, bytes */
+		ck_assert_uint_eq(
+			a->kv_bytes_per_token, 4 * 2 * 2 * 32 * 2); /* layers, K and V, kv heads, head size, bytes */
 		ck_assert_uint_eq(b->kv_bytes_per_token * 2, a->kv_bytes_per_token);
 		ck_assert_uint_ge(b->kv_tokens, 2 * a->kv_tokens);
 		ck_assert_uint_le(b->kv_tokens, 2 * a->kv_tokens + 2 * page);
@@ -214,12 +225,16 @@ START_TEST(requests_that_cannot_be_are_refused)
 		{"no token", "at least one", ERR_USAGE, {.tokens = token, .logprobs_from = -1}},
 		{"id past the vocabulary", "1024", ERR_USAGE, {.tokens = wrong, .n_tokens = 1, .logprobs_from = -1}},
 		{"negative id", "-1", ERR_USAGE, {.tokens = negative, .n_tokens = 1, .logprobs_from = -1}},
-		{"past the context", "1024", ERR_LIMIT, {.tokens = token, .n_tokens = 1000, .max_tokens = 26, .logprobs_from = -1}},
+		{"past the context", "1024", ERR_LIMIT,
+			{.tokens = token, .n_tokens = 1000, .max_tokens = 26, .logprobs_from = -1}},
 		{"past the pool", "pages", ERR_LIMIT, {.tokens = token, .n_tokens = 300, .logprobs_from = -1}},
-		{"log-probability of the first token", "first that has one", ERR_USAGE, {.tokens = token, .n_tokens = 2}},
-		{"21 alternatives", "20", ERR_USAGE, {.tokens = token, .n_tokens = 2, .logprobs_from = -1, .top_logprobs = 21}},
+		{"log-probability of the first token", "first that has one", ERR_USAGE,
+			{.tokens = token, .n_tokens = 2}},
+		{"21 alternatives", "20", ERR_USAGE,
+			{.tokens = token, .n_tokens = 2, .logprobs_from = -1, .top_logprobs = 21}},
 	};
-	struct engine *engine = open_with(POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 13 * 16 * 1024});
+	struct engine *engine =
+		open_with(POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 13 * 16 * 1024});
 	struct error e = {0};
 	uint64_t id;
 
@@ -238,7 +253,8 @@ START_TEST(scoring_needs_no_more_than_it_scores)
 
 	prompt_make(tokens, 1025, 3);
 	/* one token: nothing before it, nothing to score */
-	struct engine_result *r = ask(engine, &(struct engine_request){.tokens = tokens, .n_tokens = 1, .logprobs_from = 1});
+	struct engine_result *r =
+		ask(engine, &(struct engine_request){.tokens = tokens, .n_tokens = 1, .logprobs_from = 1});
 	ck_assert_int_eq(r->n_prompt_logprobs, 0);
 	engine_result_free(r);
 	/* one more than the context: the last token is scored, never read */
@@ -331,7 +347,8 @@ START_TEST(stop_strings_end_the_answer_and_are_cut_off)
 	static const struct {
 		const char *stop, *text;
 	} cases[] = {{"=", " Kim has 2 + 3 "}, {"Kim", " "}, {" has", " Kim"}, {"3 = <<2+", " Kim has 2 + "}};
-	static const char prompt[] = "Question: Kim has 2 pens and finds 3 more. How many pens does Kim have now?\nAnswer:";
+	static const char prompt[] =
+		"Question: Kim has 2 pens and finds 3 more. How many pens does Kim have now?\nAnswer:";
 	struct engine *engine = open_pocket("bf16/f32");
 	struct engine_text *text;
 	struct engine_ids ids;
@@ -340,8 +357,12 @@ START_TEST(stop_strings_end_the_answer_and_are_cut_off)
 	CHECK_OK(engine_text_encode(text, str_of(prompt), true, &ids, &test_error));
 	for (int i = 0; i < COUNT(cases); i++) {
 		struct str stops[] = {str_of(""), str_of(cases[i].stop)}; /* an empty one stops nothing */
-		struct engine_request request = {.tokens = ids.data, .n_tokens = (int)ids.count, .logprobs_from = -1, .max_tokens = 40,
-						 .stops = stops, .n_stops = 2};
+		struct engine_request request = {.tokens = ids.data,
+			.n_tokens = (int)ids.count,
+			.logprobs_from = -1,
+			.max_tokens = 40,
+			.stops = stops,
+			.n_stops = 2};
 		struct engine_result *r = ask(engine, &request);
 		struct str cut = {r->text.data, r->text_cut};
 		ck_assert_msg(str_is(cut, cases[i].text), "stop '%s': '%.*s'", cases[i].stop, STR_ARG(cut));
@@ -392,7 +413,8 @@ static void watcher_released(void *context, uint64_t request)
 	((struct watcher *)context)->released++;
 }
 
-static int watcher_verify(void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
+static int watcher_verify(
+	void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
 	struct watcher *w = context;
 	(void)e;
@@ -427,7 +449,8 @@ START_TEST(a_guard_sees_the_bookkeeping_and_fails_only_its_request)
 {
 	struct watcher w = {.condemned = 2};
 	struct kv_guard guard = watcher_guard(&w);
-	struct engine *engine = open_with(POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 64 << 20, .guard = &guard});
+	struct engine *engine = open_with(
+		POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 64 << 20, .guard = &guard});
 	struct engine *plain = open_pocket("bf16/bf16");
 	struct probe expected = probe_among(plain, 0);
 	int32_t tokens[PROBE_TOKENS];
@@ -497,15 +520,18 @@ START_TEST(a_fault_at_a_site_changes_what_it_should)
 		enum fault_site site;
 		int64_t change;
 		bool visible; /* the output of the request itself changes */
-	} cases[] = {{FAULT_POOL_ALLOC, -1, true}, {FAULT_TABLE_ENTRY, 7, true}, {FAULT_SLOT, -2, true}, {FAULT_POOL_FREE, 1, false}};
+	} cases[] = {{FAULT_POOL_ALLOC, -1, true}, {FAULT_TABLE_ENTRY, 7, true}, {FAULT_SLOT, -2, true},
+		{FAULT_POOL_FREE, 1, false}};
 	struct fault f = {cases[_i].site, cases[_i].change, 0, {0}};
 	struct fault_hook hook = {&f, fault_fire};
-	struct engine *engine = open_with(POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 64 << 20, .faults = &hook});
+	struct engine *engine = open_with(
+		POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 64 << 20, .faults = &hook});
 	struct engine *plain = open_pocket("bf16/bf16");
 	struct probe clean = probe_among(plain, 0), faulty = probe_among(engine, 0);
 
 	ck_assert_int_eq(f.fired, 1);
-	ck_assert_msg((memcmp(&clean, &faulty, sizeof clean) != 0) == cases[_i].visible, "%s", fault_site_name(cases[_i].site));
+	ck_assert_msg((memcmp(&clean, &faulty, sizeof clean) != 0) == cases[_i].visible, "%s",
+		fault_site_name(cases[_i].site));
 	engine_close(engine);
 	engine_close(plain);
 }
@@ -517,9 +543,10 @@ START_TEST(variants_are_parsed_or_refused_by_the_part_that_is_wrong)
 {
 	static const struct {
 		const char *text, *says;
-	} refused[] = {{"", "weights/KV"},	   {"bf16", "weights/KV"},	   {"bf16/", "weights/KV"},   {"/bf16", "weights/KV"},
-		       {"fp4/bf16", "'fp4'"},	   {"bf16/int8", "'int8'"},	   {"bf16/bf16>", "weights/KV"}, {"bf16/bf16>x/fp8", "'x'"},
-		       {"bf16/bf16/fp8", "'bf16/fp8'"}, {"BF16/bf16", "'BF16'"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/bf16", "weights/KV"}};
+	} refused[] = {{"", "weights/KV"}, {"bf16", "weights/KV"}, {"bf16/", "weights/KV"}, {"/bf16", "weights/KV"},
+		{"fp4/bf16", "'fp4'"}, {"bf16/int8", "'int8'"}, {"bf16/bf16>", "weights/KV"},
+		{"bf16/bf16>x/fp8", "'x'"}, {"bf16/bf16/fp8", "'bf16/fp8'"}, {"BF16/bf16", "'BF16'"},
+		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/bf16", "weights/KV"}};
 	struct variant v;
 	for (int i = 0; i < COUNT(refused); i++) {
 		struct error e = {0};
@@ -545,7 +572,8 @@ START_TEST(an_engine_that_cannot_open_says_why)
 		{"no folder", "config.json", ERR_MISSING, {.model = "/nonexistent/model"}},
 		{"page size 3", "3", ERR_USAGE, {.model = POCKET, .page_size = 3}},
 		{"page size 128", "128", ERR_USAGE, {.model = POCKET, .page_size = 128}},
-		{"no room for two pages", "at least", ERR_LIMIT, {.model = POCKET, .kv_memory = 100}},
+		{"no room for two pages", "at least", ERR_USAGE, {.model = POCKET, .kv_memory = 100}},
+		{"more pages than can be counted", "at most", ERR_USAGE, {.model = POCKET, .kv_memory = UINT64_MAX}},
 		{"too many batch tokens", "65536", ERR_USAGE, {.model = POCKET, .max_batch_tokens = 65537}},
 	};
 	struct engine_config config = cases[_i].config;
@@ -564,7 +592,8 @@ END_TEST
 void test_program_cases(Suite *suite)
 {
 	TCase *bits = test_case(suite, "bits", 120), *memory = test_case(suite, "memory", 60);
-	TCase *requests = test_case(suite, "requests", 60), *hooks = test_case(suite, "hooks", 60), *opening = test_case(suite, "opening", 60);
+	TCase *requests = test_case(suite, "requests", 60), *hooks = test_case(suite, "hooks", 60),
+	      *opening = test_case(suite, "opening", 60);
 
 	tcase_add_loop_test(bits, one_prompt_has_one_output_whatever_surrounds_it, 0, COUNT(all_variants));
 	tcase_add_loop_test(bits, instruction_sets_give_the_same_bits, 0, COUNT(all_variants));

@@ -21,7 +21,8 @@ struct golden {
 
 static struct golden golden_open(const char *path, const char *model)
 {
-	struct golden g = {.engine = open_with(model, "bf16/f32", (struct engine_config){0}), .lines = test_read_file(path)};
+	struct golden g = {
+		.engine = open_with(model, "bf16/f32", (struct engine_config){0}), .lines = test_read_file(path)};
 	CHECK_OK(engine_text_open(model, &g.text, &test_error));
 	return g;
 }
@@ -58,9 +59,10 @@ static int check_logprobs(const char *path, const char *model, double tolerance)
 		size_t n_context;
 		double sum = 0;
 		bool greedy = true;
-		CHECK_OK(engine_text_encode_pair(g.text, json_get(line, "context")->text, json_get(line, "continuation")->text, &ids,
-						 &n_context, &test_error));
-		struct engine_request r = {.tokens = ids.data, .n_tokens = (int)ids.count, .logprobs_from = (int)n_context};
+		CHECK_OK(engine_text_encode_pair(g.text, json_get(line, "context")->text,
+			json_get(line, "continuation")->text, &ids, &n_context, &test_error));
+		struct engine_request r = {
+			.tokens = ids.data, .n_tokens = (int)ids.count, .logprobs_from = (int)n_context};
 		struct engine_result *result = ask(g.engine, &r);
 		for (int i = 0; i < result->n_prompt_logprobs; i++) {
 			sum += (double)result->prompt_logprobs[i];
@@ -68,8 +70,8 @@ static int check_logprobs(const char *path, const char *model, double tolerance)
 		}
 		double expected = json_double(json_get(line, "logprob"));
 		ck_assert_int_eq(result->n_prompt_logprobs, (int)json_double(json_get(line, "tokens")));
-		ck_assert_msg(fabs(sum - expected) <= tolerance * result->n_prompt_logprobs, "line %d: %.6f, expected %.6f", lines + 1, sum,
-			      expected);
+		ck_assert_msg(fabs(sum - expected) <= tolerance * result->n_prompt_logprobs,
+			"line %d: %.6f, expected %.6f", lines + 1, sum, expected);
 		ck_assert_int_eq(greedy, json_bool(json_get(line, "is_greedy"), false));
 		engine_result_free(result);
 		engine_ids_free(&ids);
@@ -82,7 +84,7 @@ static void check_same_ids(const struct json *expected, const struct engine_resu
 {
 	int n = r->n_generated - r->ended_by_eos, i = 0;
 	ck_assert_msg((int)expected->count == n, "line %d: %d tokens, expected %zu", line, n, expected->count);
-	JSON_EACH(id, expected) {
+	JSON_EACH (id, expected) {
 		ck_assert_msg(r->tokens[i] == (int)json_double(id), "line %d: token %d is %d", line, i, r->tokens[i]);
 		i++;
 	}
@@ -98,18 +100,24 @@ static int check_generate(const char *path, const char *model, double tie)
 		struct engine_ids ids;
 		struct str stops[8];
 		int n_stops = 0;
-		JSON_EACH(stop, json_get(line, "stop"))
+		JSON_EACH (stop, json_get(line, "stop"))
 			stops[n_stops++] = stop->text;
 		CHECK_OK(engine_text_encode(g.text, json_get(line, "prompt")->text, true, &ids, &test_error));
-		struct engine_request r = {.tokens = ids.data, .n_tokens = (int)ids.count, .logprobs_from = -1, .stops = stops,
-					   .n_stops = n_stops, .max_tokens = (int)json_double(json_get(line, "max_tokens"))};
+		struct engine_request r = {.tokens = ids.data,
+			.n_tokens = (int)ids.count,
+			.logprobs_from = -1,
+			.stops = stops,
+			.n_stops = n_stops,
+			.max_tokens = (int)json_double(json_get(line, "max_tokens"))};
 		struct engine_result *result = ask(g.engine, &r);
 		if (json_double(json_get(line, "gap")) > tie) {
-			struct str text = {result->text.data, result->text_cut}, expected = json_get(line, "text")->text;
-			ck_assert_msg(str_equal(text, expected), "line %d: '%.*s', expected '%.*s'", lines + 1, STR_ARG(text),
-				      STR_ARG(expected));
+			struct str text = {result->text.data, result->text_cut},
+				   expected = json_get(line, "text")->text;
+			ck_assert_msg(str_equal(text, expected), "line %d: '%.*s', expected '%.*s'", lines + 1,
+				STR_ARG(text), STR_ARG(expected));
 			check_same_ids(json_get(line, "tokens"), result, lines + 1);
-			ck_assert_str_eq(engine_finish_name(result->finish), json_get(line, "finish_reason")->text.data);
+			ck_assert_str_eq(
+				engine_finish_name(result->finish), json_get(line, "finish_reason")->text.data);
 		}
 		engine_result_free(result);
 		engine_ids_free(&ids);
@@ -132,7 +140,8 @@ END_TEST
 
 START_TEST(all_pocket_values_are_those_of_transformers)
 {
-	const char *logprobs = shared_path("golden/pocket/logprobs.jsonl"), *generate = shared_path("golden/pocket/generate.jsonl");
+	const char *logprobs = shared_path("golden/pocket/logprobs.jsonl"),
+		   *generate = shared_path("golden/pocket/generate.jsonl");
 	if (!logprobs || !generate)
 		SKIP("no shared golden/pocket");
 	ck_assert_int_ge(check_logprobs(logprobs, POCKET, 2e-4), 400);
@@ -156,7 +165,8 @@ END_TEST
 /* Whole rows against the logits of a random model with llama3 rope scaling. */
 START_TEST(tiny_llama_rows_are_those_of_transformers)
 {
-	const char *golden = shared_path("golden/tiny/llama/golden.safetensors"), *model = shared_path("golden/tiny/llama");
+	const char *golden = shared_path("golden/tiny/llama/golden.safetensors"),
+		   *model = shared_path("golden/tiny/llama");
 	if (!golden)
 		SKIP("no shared golden/tiny/llama");
 	struct safetensors *file;
@@ -170,7 +180,8 @@ START_TEST(tiny_llama_rows_are_those_of_transformers)
 		const struct tensor *logits = safetensors_find(file, name);
 		int n = (int)ids->count, vocab = (int)logits->shape[1];
 		int32_t tokens[128];
-		float *rows = calloc((size_t)(n * vocab), sizeof *rows), *expected = calloc((size_t)(n * vocab), sizeof *expected);
+		float *rows = calloc((size_t)(n * vocab), sizeof *rows),
+		      *expected = calloc((size_t)(n * vocab), sizeof *expected);
 		for (int i = 0; i < n; i++) {
 			int64_t id;
 			memcpy(&id, ids->data + 8 * i, sizeof id);
@@ -185,7 +196,8 @@ START_TEST(tiny_llama_rows_are_those_of_transformers)
 			for (int v = 0; v < vocab; v++)
 				sum += exp((double)expected[i * vocab + v]);
 			for (int v = 0; v < vocab; v++)
-				ck_assert_double_eq_tol((double)rows[i * vocab + v], (double)expected[i * vocab + v] - log(sum), 2e-4);
+				ck_assert_double_eq_tol(
+					(double)rows[i * vocab + v], (double)expected[i * vocab + v] - log(sum), 2e-4);
 		}
 		free(rows);
 		free(expected);

@@ -1,5 +1,5 @@
-/* The kernels of every instruction set against their plain twins, bit for bit, and the plain twins against double precision on the same
- * quantised operands (NUMERICS section 6). */
+/* The kernels of every instruction set against their plain twins, bit for bit, and the plain twins against double
+ * precision on the same quantised operands (NUMERICS section 6). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,8 +38,9 @@ static struct backend *backend_for(const char *isa, int threads)
 static void check_bits(const char *what, const float *got, const float *expected, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		ck_assert_msg(float_bits(got[i]) == float_bits(expected[i]), "%s: value %zu is %.9g (%08x), expected %.9g (%08x)", what, i,
-			      (double)got[i], float_bits(got[i]), (double)expected[i], float_bits(expected[i]));
+		ck_assert_msg(float_bits(got[i]) == float_bits(expected[i]),
+			"%s: value %zu is %.9g (%08x), expected %.9g (%08x)", what, i, (double)got[i],
+			float_bits(got[i]), (double)expected[i], float_bits(expected[i]));
 }
 
 /* ---- linear ---- */
@@ -73,7 +74,8 @@ struct operands {
 
 static void operands_quantize(struct operands *o, const struct linear_case *c, const float *w)
 {
-	size_t columns = (size_t)c->columns, groups = c->group ? (columns + (size_t)c->group - 1) / (size_t)c->group : 0;
+	size_t columns = (size_t)c->columns,
+	       groups = c->group ? (columns + (size_t)c->group - 1) / (size_t)c->group : 0;
 	uint8_t *codes = o->data = calloc((size_t)c->rows * columns, sizeof(float));
 
 	o->scales = calloc((size_t)c->rows, sizeof(float));
@@ -117,10 +119,16 @@ static void operands_free(struct operands *o)
 		free(all[i]);
 }
 
-static struct linear_args linear_args_make(const struct linear_case *c, const struct operands *o, const struct weight *w, float *y)
+static struct linear_args linear_args_make(
+	const struct linear_case *c, const struct operands *o, const struct weight *w, float *y)
 {
-	return (struct linear_args){.weight = w, .x = o->x, .n_tokens = c->tokens, .amax = c->quantize_input ? o->amax : NULL,
-				    .bias = c->bias ? o->bias : NULL, .residual = c->residual ? o->residual : NULL, .y = y};
+	return (struct linear_args){.weight = w,
+		.x = o->x,
+		.n_tokens = c->tokens,
+		.amax = c->quantize_input ? o->amax : NULL,
+		.bias = c->bias ? o->bias : NULL,
+		.residual = c->residual ? o->residual : NULL,
+		.y = y};
 }
 
 START_TEST(linear_kernels_give_the_bits_of_linear_ref)
@@ -170,17 +178,19 @@ START_TEST(linear_ref_is_near_double_precision)
 				double x = (double)o.x[t * c->columns + k];
 				if (c->quantize_input) {
 					float scale = e4m3_scale(o.amax[t]);
-					x = (double)e4m3_to_float(float_to_e4m3(o.x[t * c->columns + k] / scale)) * (double)scale;
+					x = (double)e4m3_to_float(float_to_e4m3(o.x[t * c->columns + k] / scale)) *
+						(double)scale;
 				}
-				double term = (double)weight_code_value(&w, n, k) * (double)weight_scale_value(&w, n, k) * x;
+				double term =
+					(double)weight_code_value(&w, n, k) * (double)weight_scale_value(&w, n, k) * x;
 				sum += term;
 				magnitude += fabs(term);
 			}
 			sum += c->bias ? (double)o.bias[n] : 0;
 			sum += c->residual ? (double)o.residual[t * c->rows + n] : 0;
 			double got = (double)y[t * c->rows + n];
-			ck_assert_msg(fabs(got - sum) <= 1e-5 * magnitude + 1e-6, "%s: y[%d][%d] is %.9g, expected %.9g", c->name, t, n,
-				      got, sum);
+			ck_assert_msg(fabs(got - sum) <= 1e-5 * magnitude + 1e-6,
+				"%s: y[%d][%d] is %.9g, expected %.9g", c->name, t, n, got, sum);
 		}
 	}
 	weight_free_cpu(&w);
@@ -284,7 +294,9 @@ static void cache_make(struct cache *c, const struct attend_case *t)
 	size_t values = (size_t)((pages + 1) * t->page_size * t->kv_heads * t->dim);
 	struct kv_geometry g = {t->page_size, pages + 1, t->kv_heads, t->dim};
 
-	*c = (struct cache){.qkv = random_floats((size_t)(t->length * width), 5, 3.0f), .k = calloc(values, 4), .v = calloc(values, 4)};
+	*c = (struct cache){.qkv = random_floats((size_t)(t->length * width), 5, 3.0f),
+		.k = calloc(values, 4),
+		.v = calloc(values, 4)};
 	c->rope = calloc((size_t)(t->length * t->dim), sizeof(float));
 	c->table = calloc((size_t)pages, sizeof(int32_t));
 	c->slots = calloc((size_t)t->length, sizeof(int64_t));
@@ -297,14 +309,29 @@ static void cache_make(struct cache *c, const struct attend_case *t)
 			c->rope[i * t->dim + d] = 1.0f;
 	}
 	struct kv_layer layer = {t->format, c->k, c->v, t->k_scale, t->v_scale};
-	qkv_finish_ref(&(struct qkv_finish_args){.qkv = c->qkv, .rope = c->rope, .rotary_dim = t->dim, .n_tokens = t->length,
-						 .n_heads = t->heads, .geometry = g, .layer = layer, .slots = c->slots});
+	qkv_finish_ref(&(struct qkv_finish_args){.qkv = c->qkv,
+		.rope = c->rope,
+		.rotary_dim = t->dim,
+		.n_tokens = t->length,
+		.n_heads = t->heads,
+		.geometry = g,
+		.layer = layer,
+		.slots = c->slots});
 	c->cu_seqlens[1] = t->queries;
 	c->first_position[0] = t->length - t->queries;
-	c->args = (struct attend_args){.q = c->qkv + (size_t)((t->length - t->queries) * width), .q_stride = width,
-				       .n_tokens = t->queries, .n_sequences = 1, .n_heads = t->heads,
-				       .scale = 1.0f / sqrtf((float)t->dim), .geometry = g, .layer = layer, .cu_seqlens = c->cu_seqlens,
-				       .first_position = c->first_position, .block_tables = c->table, .table_stride = pages, .out = c->out};
+	c->args = (struct attend_args){.q = c->qkv + (size_t)((t->length - t->queries) * width),
+		.q_stride = width,
+		.n_tokens = t->queries,
+		.n_sequences = 1,
+		.n_heads = t->heads,
+		.scale = 1.0f / sqrtf((float)t->dim),
+		.geometry = g,
+		.layer = layer,
+		.cu_seqlens = c->cu_seqlens,
+		.first_position = c->first_position,
+		.block_tables = c->table,
+		.table_stride = pages,
+		.out = c->out};
 }
 
 static void cache_free(struct cache *c)
@@ -366,8 +393,8 @@ START_TEST(attend_ref_is_near_double_precision)
 			}
 			for (int d = 0; d < t->dim; d++) {
 				double got = (double)c.out[(q * t->heads + h) * t->dim + d];
-				ck_assert_msg(fabs(got - out[d] / sum) <= 2e-5, "%s: [%d][%d][%d] is %.9g, expected %.9g", t->name, q, h, d,
-					      got, out[d] / sum);
+				ck_assert_msg(fabs(got - out[d] / sum) <= 2e-5,
+					"%s: [%d][%d][%d] is %.9g, expected %.9g", t->name, q, h, d, got, out[d] / sum);
 			}
 		}
 	}
@@ -407,7 +434,8 @@ START_TEST(row_kernels_give_the_bits_of_their_twins)
 }
 END_TEST
 
-static const float exp_inputs[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -87.0f, -87.3f, -87.31f, -100.0f, 88.0f, 88.7f, 88.73f, 1e-30f, -20.5f};
+static const float exp_inputs[] = {
+	0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -87.0f, -87.3f, -87.31f, -100.0f, 88.0f, 88.7f, 88.73f, 1e-30f, -20.5f};
 
 START_TEST(exp_is_right_to_two_units_in_the_last_place)
 {
@@ -419,8 +447,8 @@ START_TEST(exp_is_right_to_two_units_in_the_last_place)
 		if (x > 88.72f)
 			ck_assert(isinf(got));
 		else
-			ck_assert_msg(fabs((double)got - right) <= 2.4e-7 * right, "exp(%g) is %.9g, expected %.9g", (double)x, (double)got,
-				      right);
+			ck_assert_msg(fabs((double)got - right) <= 2.4e-7 * right, "exp(%g) is %.9g, expected %.9g",
+				(double)x, (double)got, right);
 	}
 	ck_assert(isnan(exp_ref(NAN)));
 	ck_assert(exp_ref(-INFINITY) == 0.0f);
@@ -436,7 +464,8 @@ static struct weight identity_head(struct backend *b, int n)
 	struct weight w;
 	for (int i = 0; i < n; i++)
 		eye[i * n + i] = 1.0f;
-	CHECK_OK(b->ops->weight_pack(b, &(struct host_matrix){.format = WEIGHT_F32, .rows = n, .columns = n, .data = eye}, 1, &w, &test_error));
+	CHECK_OK(b->ops->weight_pack(b,
+		&(struct host_matrix){.format = WEIGHT_F32, .rows = n, .columns = n, .data = eye}, 1, &w, &test_error));
 	free(eye);
 	return w;
 }
@@ -452,8 +481,9 @@ START_TEST(logits_report_what_was_asked_of_each_row)
 	int32_t ids[3];
 
 	x[5] = x[9] = 50.0f; /* a tie: the lower index wins */
-	struct logits_row rows[2] = {{.token = 0, .target = 9, .sample = true, .top_count = 3, .top_ids = ids, .top_logprobs = top},
-				     {.token = 1, .target = 3, .all_logprobs = all}};
+	struct logits_row rows[2] = {
+		{.token = 0, .target = 9, .sample = true, .top_count = 3, .top_ids = ids, .top_logprobs = top},
+		{.token = 1, .target = 3, .all_logprobs = all}};
 	b->ops->logits(b, &(struct logits_args){x, &head, N, N, rows, 2});
 	ck_assert_int_eq(rows[0].argmax, 5);
 	ck_assert_int_eq(rows[0].sampled, 5);
@@ -488,7 +518,8 @@ START_TEST(sampling_follows_the_distribution_and_its_cuts)
 		{"plain", {1.0f, 0, 1.0f, 7}, {0.63233, 0.23262, 0.08558, 0.03148, 0.01158, 0.00426, 0.00157, 0.00058}},
 		{"top_k 2", {1.0f, 2, 1.0f, 7}, {0.73106, 0.26894}},
 		{"top_p 0.9", {1.0f, 0, 0.9f, 7}, {0.66524, 0.24473, 0.09003}},
-		{"temperature 0.5", {0.5f, 0, 1.0f, 7}, {0.86466, 0.11702, 0.01584, 0.00214, 0.00029, 0.00004, 0.00001, 0}},
+		{"temperature 0.5", {0.5f, 0, 1.0f, 7},
+			{0.86466, 0.11702, 0.01584, 0.00214, 0.00029, 0.00004, 0.00001, 0}},
 		{"greedy", {0.0f, 0, 1.0f, 7}, {1}},
 	};
 	struct backend *b = backend_for(NULL, 1);
@@ -499,14 +530,15 @@ START_TEST(sampling_follows_the_distribution_and_its_cuts)
 		x[i] = (float)(3 - i);
 	int count[N] = {0};
 	for (int i = 0; i < DRAWS; i++) {
-		struct logits_row row = {.target = -1, .sample = true, .sampling = cases[_i].sampling, .position = (uint64_t)i};
+		struct logits_row row = {
+			.target = -1, .sample = true, .sampling = cases[_i].sampling, .position = (uint64_t)i};
 		b->ops->logits(b, &(struct logits_args){x, &head, N, N, &row, 1});
 		count[row.sampled]++;
 	}
 	for (int i = 0; i < N; i++) {
 		double share = (double)count[i] / DRAWS, p = cases[_i].expected[i], sigma = sqrt(p * (1 - p) / DRAWS);
-		ck_assert_msg(fabs(share - p) <= 4.5 * sigma + 1e-5, "%s: token %d drawn %.4f of the time, expected %.4f", cases[_i].name, i,
-			      share, p);
+		ck_assert_msg(fabs(share - p) <= 4.5 * sigma + 1e-5,
+			"%s: token %d drawn %.4f of the time, expected %.4f", cases[_i].name, i, share, p);
 	}
 	b->ops->weight_free(b, &head);
 	b->ops->destroy(b);
@@ -519,7 +551,14 @@ START_TEST(parts_are_the_largest_number_that_fits)
 	static const struct {
 		int columns, heads, unit, parts;
 	} cases[] = {
-		{1536, 0, 32, 8}, {1536, 0, 128, 4}, {576, 3, 32, 1}, {128, 2, 32, 2}, {4096, 8, 32, 8}, {384, 0, 32, 4}, {96, 0, 32, 1}, {1, 1, 32, 1},
+		{1536, 0, 32, 8},
+		{1536, 0, 128, 4},
+		{576, 3, 32, 1},
+		{128, 2, 32, 2},
+		{4096, 8, 32, 8},
+		{384, 0, 32, 4},
+		{96, 0, 32, 1},
+		{1, 1, 32, 1},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		ck_assert_int_eq(linear_parts(cases[i].columns, cases[i].heads, cases[i].unit), cases[i].parts);
@@ -555,7 +594,8 @@ END_TEST
 
 void test_program_cases(Suite *suite)
 {
-	TCase *linear = test_case(suite, "linear", 60), *attend = test_case(suite, "attend", 60), *rows = test_case(suite, "rows", 60);
+	TCase *linear = test_case(suite, "linear", 60), *attend = test_case(suite, "attend", 60),
+	      *rows = test_case(suite, "rows", 60);
 	TCase *logits = test_case(suite, "logits", 60);
 
 	tcase_add_loop_test(linear, linear_kernels_give_the_bits_of_linear_ref, 0, COUNT(linear_cases) * N_ISAS);

@@ -353,8 +353,8 @@ START_TEST(names_and_sizes_of_types)
 		{TENSOR_U8, "U8", 1},
 		{TENSOR_BOOL, "BOOL", 1},
 	};
-	ck_assert_uint_eq(sizeof(cases) / sizeof(cases[0]), TENSOR_TYPE_COUNT);
-	for (size_t i = 0; i < TENSOR_TYPE_COUNT; i++) {
+	ck_assert_uint_eq(sizeof(cases) / sizeof(cases[0]), TENSOR_PLAIN_COUNT);
+	for (size_t i = 0; i < TENSOR_PLAIN_COUNT; i++) {
 		ck_assert_str_eq(tensor_type_name(cases[i].type), cases[i].name);
 		ck_assert_uint_eq(tensor_type_size(cases[i].type), cases[i].size);
 	}
@@ -365,7 +365,7 @@ END_TEST
 static struct tensor tensor_over(enum tensor_type type, const void *bytes, size_t count)
 {
 	size_t size = count * tensor_type_size(type);
-	return (struct tensor){"t", type, 1, {(int64_t)count}, count, bytes, size};
+	return (struct tensor){"t", type, 1, {(int64_t)count}, count, bytes, size, false};
 }
 
 /* The value of a code by the definition of a binary format: sign, exponent bits with that bias, mantissa bits. */
@@ -455,7 +455,7 @@ END_TEST
 START_TEST(widens_no_integers)
 {
 	static const uint64_t zero = 0;
-	for (enum tensor_type type = TENSOR_I64; type < TENSOR_TYPE_COUNT; type++) {
+	for (enum tensor_type type = TENSOR_I64; type < TENSOR_PLAIN_COUNT; type++) {
 		float out = 7.0F;
 		struct tensor t = tensor_over(type, &zero, 1);
 		ck_assert_int_eq(tensor_to_float(&t, 0, 1, &out), ERR_INPUT);

@@ -140,9 +140,9 @@ START_TEST(list_text)
 	blank(&result.output, "\n  1  ", 16);
 	blank(&result.output, "\n  2  ", 16);
 	check_text(&result,
-		"run  started           status                 model     samples  variants\n"
-		"  1  ****************  complete               pocket          4  bf16/bf16 int4/fp8\n"
-		"  2  ****************  interrupted (limited)  na\\x1bme        2  fp8/fp8\n");
+		"run  started           status                 model         samples  variants\n"
+		"  1  ****************  complete               pocket/model        4  bf16/bf16 int4/fp8\n"
+		"  2  ****************  interrupted (limited)  org/na\\x1bme        2  fp8/fp8\n");
 }
 END_TEST
 
@@ -154,7 +154,7 @@ START_TEST(show_text)
 	blank(&result.output, "****, ", 3);
 	check_text(&result,
 		"run 1 (****************), complete, started ****************, *** s at work\n"
-		"model /models/pocket (f00d)\n"
+		"model /data/pocket/model (f00d)\n"
 		"\n"
 		"suite     metric                    variant    n   value ± stderr  not ok\n"
 		"gsm8k     exact_match,strict-match  bf16/bf16  3  0.6250 ± 0.1250  1 truncated, 1 error\n"

@@ -554,7 +554,7 @@ static const char *open_folder(void)
 
 static const char *expect_failure(const char *path, bool reading, int code, const char *says)
 {
-	static char wrong[2048];
+	static char wrong[8192];
 	struct store *s = NULL;
 	struct error e = {0};
 	int status = reading ? store_open_reading(path, &s, &e) : store_open(path, &s, &e);

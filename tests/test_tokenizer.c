@@ -1,4 +1,5 @@
-/* Text to ids and back: the same as Hugging Face's tokenizers on frozen cases and on the shared ones, whatever the text. */
+/* Text to ids and back: the same as Hugging Face's tokenizers on frozen cases and on the shared ones, whatever the
+ * text. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include "engine/base/json_strict.h"
 #include "engine/base/utf8.h"
 #include "engine/text/encode_pair.h"
-#include "engine/text/pattern.h"
 #include "engine/text/tokenizer.h"
 #include "tests/support.h"
 
@@ -56,15 +56,15 @@ static void print_ids(const struct token_ids *ids, struct buf *out)
 
 /* The ids of a text are those of a JSON array. */
 static void check_ids(const struct tokenizer *t, const char *name, struct str text, enum tokenizer_specials specials,
-		      const struct json *expected)
+	const struct json *expected)
 {
 	struct token_ids ids = {0};
 	struct buf got = {0}, wanted = {0};
 	CHECK_OK(tokenizer_encode(t, text, specials, &ids, &test_error));
 	print_ids(&ids, &got);
 	json_dump_python(expected, -1, true, &wanted);
-	ck_assert_msg(str_equal(buf_str(&got), buf_str(&wanted)), "%s: \"%.*s\" (specials %d) gives %s, expected %s", name,
-		STR_ARG(text), specials, buf_text(&got), buf_text(&wanted));
+	ck_assert_msg(str_equal(buf_str(&got), buf_str(&wanted)), "%s: \"%.*s\" (specials %d) gives %s, expected %s",
+		name, STR_ARG(text), specials, buf_text(&got), buf_text(&wanted));
 	buf_free(&got);
 	buf_free(&wanted);
 	token_ids_free(&ids);
@@ -81,13 +81,14 @@ static struct token_ids ids_of(const struct json *array)
 	return ids;
 }
 
-static void check_text(const struct tokenizer *t, const char *name, const struct json *array, bool skip, struct str expected)
+static void check_text(
+	const struct tokenizer *t, const char *name, const struct json *array, bool skip, struct str expected)
 {
 	struct token_ids ids = ids_of(array);
 	struct buf got = {0};
 	tokenizer_decode(t, ids.data, ids.count, skip, &got);
-	ck_assert_msg(str_equal(buf_str(&got), expected), "%s: ids (%zu, skip %d) give \"%s\", expected \"%.*s\"", name, ids.count, skip,
-		buf_text(&got), STR_ARG(expected));
+	ck_assert_msg(str_equal(buf_str(&got), expected), "%s: ids (%zu, skip %d) give \"%s\", expected \"%.*s\"", name,
+		ids.count, skip, buf_text(&got), STR_ARG(expected));
 	buf_free(&got);
 	token_ids_free(&ids);
 }
@@ -136,102 +137,6 @@ START_TEST(golden_decode)
 }
 END_TEST
 
-/* Appends the parts that the matches cut the text into, without empty ones, each in brackets. */
-static void cut_text(const struct pattern *p, struct str text, struct buf *out)
-{
-	struct pattern_scratch *scratch = pattern_scratch_new(&test_error);
-	struct pattern_search search = pattern_search_begin(text);
-	struct pattern_match match = {0, 0};
-	size_t done = 0;
-	ck_assert_ptr_nonnull(scratch);
-	for (int found = 1; found > 0;) {
-		found = pattern_next(p, scratch, &search, &match, &test_error);
-		ck_assert_msg(found >= 0, "%s", test_error.message);
-		size_t ends[2] = {found ? match.start : text.length, found ? match.end : text.length};
-		for (int i = 0; i < 2; i++) {
-			if (done < ends[i])
-				buf_printf(out, "[%.*s]", (int)(ends[i] - done), text.data + done);
-			done = ends[i];
-		}
-	}
-	pattern_scratch_delete(scratch);
-}
-
-START_TEST(golden_patterns)
-{
-	struct json_document *document = read_json(golden_path("tokenizer/patterns.json"));
-	size_t cases = 0;
-	JSON_EACH (c, json_get(json_root(document), "pieces")) {
-		struct str source = json_at(c, 0)->text, text = json_at(c, 1)->text;
-		struct pattern *p;
-		struct buf got = {0}, wanted = {0};
-		CHECK_OK(pattern_new_regex(source, "case", &p, &test_error));
-		cut_text(p, text, &got);
-		JSON_EACH (piece, json_at(c, 2))
-			buf_printf(&wanted, "[%.*s]", (int)piece->text.length, piece->text.data);
-		ck_assert_msg(str_equal(buf_str(&got), buf_str(&wanted)), "%.*s on \"%.*s\" gives %s, expected %s", STR_ARG(source),
-			STR_ARG(text), buf_text(&got), buf_text(&wanted));
-		buf_free(&got);
-		buf_free(&wanted);
-		pattern_delete(p);
-		cases++;
-	}
-	ck_assert_uint_gt(cases, 300);
-	json_free(document);
-}
-END_TEST
-
-static const char *const refused_patterns[] = {
-	"[[:alpha:]]", "\\1", "(?<year>\\d+)", "(?<year>\\d+)\\k<year>", "\\X", "\\R", "\\G", "\\K", "\\Qa\\E", "\\pL", "\\p{", "\\p{L", "\\p{(*}",
-	"\\p{Nonsense}", "[", "[]", "[a", "[a&&]", "[a[^b]]", "[\\W]", "(", ")", "(?", "(?x) a", "a(?i)b", "(?~ab)", "(?#note)", "*a", "a**",
-	"a{2}{3}", "{2}", "|+", "\\", "\\x", "\\xe9", "\\x{110000}", "\\x{d800}", "\\u12", "(*UTF8)", "(?<=a+)b", "[z-a]", "\xff", "a\xc3",
-};
-
-START_TEST(pattern_refused)
-{
-	struct pattern *p = NULL;
-	int status = pattern_new_regex(str_of(refused_patterns[_i]), "the file", &p, &test_error);
-	ck_assert_msg(status == ERR_INPUT, "%s: status %d", refused_patterns[_i], status);
-	ck_assert_msg(strstr(test_error.message, "the file: "), "%s", test_error.message);
-	ck_assert_ptr_null(p);
-}
-END_TEST
-
-/* Nesting and repetition that grow with the pattern end in an error, not in a full stack. */
-START_TEST(pattern_hostile)
-{
-	static const char *const parts[] = {"(", "[", "[a&&", "(?=", "a{99999}", "(a{1000}", "\\p{", "[^", "(?i", "|"};
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		struct buf source = {0};
-		struct pattern *p = NULL;
-		for (int n = 0; n < 5000; n++)
-			buf_append_text(&source, parts[i]);
-		int status = pattern_new_regex(buf_str(&source), "case", &p, &test_error);
-		ck_assert_msg(status == (parts[i][0] == '|' ? 0 : ERR_INPUT), "%s: status %d", parts[i], status);
-		pattern_delete(p);
-		buf_free(&source);
-	}
-}
-END_TEST
-
-START_TEST(pattern_limit)
-{
-	struct buf text = {0};
-	struct pattern *p;
-	for (int i = 0; i < 100; i++)
-		buf_append_text(&text, "aaaaaaaaaa");
-	CHECK_OK(pattern_new_regex(str_of("(?:a|aa|aaa)*[bc]"), "case", &p, &test_error));
-	struct pattern_scratch *scratch = pattern_scratch_new(&test_error);
-	struct pattern_search search = pattern_search_begin(buf_str(&text));
-	struct pattern_match match;
-	ck_assert_int_eq(pattern_next(p, scratch, &search, &match, &test_error), ERR_LIMIT);
-	ck_assert_ptr_nonnull(strstr(test_error.message, "(?:a|aa|aaa)*[bc]"));
-	pattern_scratch_delete(scratch);
-	pattern_delete(p);
-	buf_free(&text);
-}
-END_TEST
-
 /* ---- A byte-level tokenizer for the cases below ---- */
 
 /* Writes the 256 characters of the byte alphabet as vocabulary members, then more. */
@@ -259,9 +164,12 @@ static struct tokenizer *open_bytes(const char *members, const char *config)
 	buf_printf(&json,
 		",\"merges\":[\"l o\",\"lo w\"]},\"decoder\":{\"type\":\"ByteLevel\"},"
 		"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-		"\"added_tokens\":[{\"id\":258,\"content\":\"<s>\",\"special\":true,\"normalized\":false,\"lstrip\":false,"
-		"\"rstrip\":false,\"single_word\":false},{\"id\":259,\"content\":\"</s>\",\"special\":true,\"normalized\":false,"
-		"\"lstrip\":false,\"rstrip\":false,\"single_word\":false},{\"id\":260,\"content\":\"<tool>\",\"special\":false,"
+		"\"added_tokens\":[{\"id\":258,\"content\":\"<s>\",\"special\":true,\"normalized\":false,\"lstrip\":"
+		"false,"
+		"\"rstrip\":false,\"single_word\":false},{\"id\":259,\"content\":\"</"
+		"s>\",\"special\":true,\"normalized\":false,"
+		"\"lstrip\":false,\"rstrip\":false,\"single_word\":false},{\"id\":260,\"content\":\"<tool>\","
+		"\"special\":false,"
 		"\"normalized\":false,\"lstrip\":false,\"rstrip\":false,\"single_word\":false}]%s}",
 		members);
 	CHECK_OK(tokenizer_open(buf_str(&json), "case", str_of(config), "config", &t, &test_error));
@@ -269,9 +177,11 @@ static struct tokenizer *open_bytes(const char *members, const char *config)
 	return t;
 }
 
-#define BOS_TEMPLATE                                                                                                      \
-	",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\",\"type_id\":0}}," \
-	"{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"x\":{\"id\":\"x\",\"ids\":[258],"   \
+#define BOS_TEMPLATE                                                                                                 \
+	",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\",\"type_"   \
+	"id\":0}},"                                                                                                  \
+	"{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"x\":{\"id\":\"x\",\"ids\":[" \
+	"258],"                                                                                                      \
 	"\"tokens\":[\"<s>\"]}}}"
 #define BOS_CONFIG "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}"
 
@@ -308,7 +218,8 @@ START_TEST(encode_invalid)
 	struct token_ids ids = {0};
 	CHECK_OK(token_ids_push(&ids, 7, &test_error));
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		ck_assert_int_eq(tokenizer_encode(t, str_of(texts[i]), TOKENIZER_SPECIALS, &ids, &test_error), ERR_INPUT);
+		ck_assert_int_eq(
+			tokenizer_encode(t, str_of(texts[i]), TOKENIZER_SPECIALS, &ids, &test_error), ERR_INPUT);
 	check_numbers("ids before the error", &ids, "7");
 	token_ids_free(&ids);
 	tokenizer_free(t);
@@ -354,7 +265,8 @@ END_TEST
 START_TEST(encode_growth)
 {
 	struct buf members = {0}, text = {0};
-	buf_append_text(&members, ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"");
+	buf_append_text(
+		&members, ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"");
 	for (int i = 0; i < 60000; i++)
 		buf_append_char(&members, 'b');
 	buf_append_text(&members, "\"}");
@@ -529,7 +441,8 @@ START_TEST(pair_prefix)
 		struct tokenizer *t = open_bytes("", cases[i].config);
 		struct token_ids ids = {0};
 		size_t n_context;
-		int status = encode_pair(t, str_of(""), str_of("low"), TOKENIZER_SPECIALS, &ids, &n_context, &test_error);
+		int status =
+			encode_pair(t, str_of(""), str_of("low"), TOKENIZER_SPECIALS, &ids, &n_context, &test_error);
 		ck_assert_int_eq(status, cases[i].ids ? 0 : ERR_INPUT);
 		check_numbers(cases[i].config, &ids, cases[i].ids ? cases[i].ids : "");
 		token_ids_free(&ids);
@@ -550,7 +463,8 @@ static const char *need_shared(const char *relative)
 
 START_TEST(shared_trailing_space)
 {
-	const char *path = need_shared("trials/T02/tokenizer.json"), *expected = need_shared("trials/T02/expected.json");
+	const char *path = need_shared("trials/T02/tokenizer.json"),
+		   *expected = need_shared("trials/T02/expected.json");
 	if (!path || !expected)
 		return;
 	struct json_document *document = read_json(expected);
@@ -558,8 +472,8 @@ START_TEST(shared_trailing_space)
 	JSON_EACH (pair, json_get(json_root(document), "pairs")) {
 		struct token_ids ids = {0};
 		size_t n_context;
-		CHECK_OK(encode_pair(t, json_get(pair, "ctx")->text, json_get(pair, "cont")->text, TOKENIZER_SPECIALS, &ids, &n_context,
-			&test_error));
+		CHECK_OK(encode_pair(t, json_get(pair, "ctx")->text, json_get(pair, "cont")->text, TOKENIZER_SPECIALS,
+			&ids, &n_context, &test_error));
 		ck_assert_uint_eq(n_context, json_get(pair, "ctx_ids")->count);
 		struct token_ids whole = ids_of(json_get(pair, "whole_ids"));
 		ck_assert_uint_eq(ids.count, whole.count);
@@ -649,7 +563,8 @@ START_TEST(shared_past_vocabulary)
 END_TEST
 
 /* Each line of a file under the shared folder; the caller's function sees it parsed. */
-static size_t for_lines(const char *path, void (*see)(const struct tokenizer *, const struct json *), const struct tokenizer *t)
+static size_t for_lines(
+	const char *path, void (*see)(const struct tokenizer *, const struct json *), const struct tokenizer *t)
 {
 	struct buf text = test_read_file(path);
 	size_t lines = 0;
@@ -657,7 +572,8 @@ static size_t for_lines(const char *path, void (*see)(const struct tokenizer *, 
 		struct json_document *document;
 		end = str_find(buf_str(&text), str_of("\n"), start);
 		end = end == (size_t)-1 ? text.length : end;
-		CHECK_OK(json_parse((struct str){text.data + start, end - start}, path, JSON_LAST_KEY_WINS, &document, &test_error));
+		CHECK_OK(json_parse((struct str){text.data + start, end - start}, path, JSON_LAST_KEY_WINS, &document,
+			&test_error));
 		see(t, json_root(document));
 		json_free(document);
 	}
@@ -670,8 +586,8 @@ static void see_pair(const struct tokenizer *t, const struct json *line)
 	struct token_ids ids = {0};
 	size_t n_context;
 	int64_t tokens;
-	CHECK_OK(encode_pair(t, json_get(line, "context")->text, json_get(line, "continuation")->text, TOKENIZER_SPECIALS, &ids,
-		&n_context, &test_error));
+	CHECK_OK(encode_pair(t, json_get(line, "context")->text, json_get(line, "continuation")->text,
+		TOKENIZER_SPECIALS, &ids, &n_context, &test_error));
 	ck_assert(json_int64(json_get(line, "tokens"), &tokens));
 	ck_assert_msg(ids.count - n_context == (size_t)tokens, "\"%.*s\" has %zu tokens, expected %lld",
 		STR_ARG(json_get(line, "continuation")->text), ids.count - n_context, (long long)tokens);
@@ -684,7 +600,8 @@ static void see_generated(const struct tokenizer *t, const struct json *line)
 	struct buf text = {0};
 	tokenizer_decode(t, ids.data, ids.count, true, &text);
 	struct str expected = json_get(line, "text")->text;
-	ck_assert_msg(str_starts_with(buf_str(&text), expected), "\"%s\", expected \"%.*s\"", buf_text(&text), STR_ARG(expected));
+	ck_assert_msg(str_starts_with(buf_str(&text), expected), "\"%s\", expected \"%.*s\"", buf_text(&text),
+		STR_ARG(expected));
 	buf_free(&text);
 	token_ids_free(&ids);
 }
@@ -710,12 +627,6 @@ void test_program_cases(Suite *suite)
 	TCase *golden = test_case(suite, "golden", 60);
 	tcase_add_test(golden, golden_encode);
 	tcase_add_test(golden, golden_decode);
-	tcase_add_test(golden, golden_patterns);
-
-	TCase *pattern = test_case(suite, "pattern", 60);
-	tcase_add_loop_test(pattern, pattern_refused, 0, sizeof(refused_patterns) / sizeof(refused_patterns[0]));
-	tcase_add_test(pattern, pattern_hostile);
-	tcase_add_test(pattern, pattern_limit);
 
 	TCase *encode = test_case(suite, "encode", 60);
 	tcase_add_test(encode, encode_appends);

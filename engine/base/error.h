@@ -27,26 +27,27 @@ struct error {
 /* Sets code and message (printf form) and returns code, so that `return error_set(...)` reads well. e may be NULL. */
 int error_set(struct error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " before the message; keeps the code and returns it (with a NULL e, where it is not known: ERR_INPUT). */
+/* Puts "prefix: " before the message; keeps the code and returns it (with a NULL e, where it is not known: ERR_INPUT).
+ */
 int error_prefix(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The process exit code that ARCHITECTURE section 5 gives to an error code (0 for 0). */
 int error_exit_code(int code);
 
 /* Forwards a negative status upward. */
-#define TRY(expression)                        \
-	do {                                   \
+#define TRY(expression)                         \
+	do {                                    \
 		int try_status_ = (expression); \
-		if (try_status_ < 0)           \
-			return try_status_;    \
+		if (try_status_ < 0)            \
+			return try_status_;     \
 	} while (0)
 
 /* The same in a function with one cleanup label. */
-#define TRY_CLEANUP(status, expression)      \
-	do {                                 \
-		(status) = (expression);     \
-		if ((status) < 0)            \
-			goto cleanup;        \
+#define TRY_CLEANUP(status, expression)  \
+	do {                             \
+		(status) = (expression); \
+		if ((status) < 0)        \
+			goto cleanup;    \
 	} while (0)
 
 /* calloc with overflow check; NULL and ERR_MEMORY in *e on failure. A zero size gives a unique pointer. */

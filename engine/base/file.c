@@ -67,6 +67,15 @@ void file_map_close(struct file_map *map)
 	*map = (struct file_map){0};
 }
 
+void file_map_release(const void *data, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)data & ~(page - 1);
+
+	/* The pages at the edges are the mapping's too: it begins and ends with whole pages. Advice that is refused costs only memory. */
+	if (size > 0)
+		(void)madvise((void *)start, (uintptr_t)data + size - start, MADV_DONTNEED);
+}
+
 static int check_not_bomb(gzFile file, size_t unpacked, const char *name, struct error *e)
 {
 	if (unpacked <= UNPACKED_ALWAYS_ALLOWED || gzdirect(file))

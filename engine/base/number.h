@@ -72,7 +72,8 @@ static inline uint8_t float_to_e4m3(float value)
 	return (uint8_t)(sign | ((magnitude >> 20) - (120u << 3)));
 }
 
-/* e4m3_to_float(float_to_e4m3(value)) without the code between, and without a branch, so that loops over it become vector code. */
+/* e4m3_to_float(float_to_e4m3(value)) without the code between, and without a branch, so that loops over it become
+ * vector code. */
 static inline float e4m3_round(float value)
 {
 	uint32_t bits = float_bits(value), sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;

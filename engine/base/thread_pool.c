@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* A forward pass starts hundreds of short jobs; a worker that went to sleep between two of them would cost more than the job.
- * So it looks for about 20 microseconds before it sleeps, and an idle engine burns nothing. */
+/* A forward pass starts hundreds of short jobs; a worker that went to sleep between two of them would cost more than
+ * the job. So it looks for about 20 microseconds before it sleeps, and an idle engine burns nothing. */
 enum { SPINS_BEFORE_SLEEP = 2000 };
 
 struct thread_pool {

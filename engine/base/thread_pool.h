@@ -1,5 +1,5 @@
-/* A fixed set of threads that split index ranges. Work is split over outputs, never over a sum, so the number of threads
- * changes no bit. The caller works too: a pool of 1 has no thread of its own. Idle threads sleep. */
+/* A fixed set of threads that split index ranges. Work is split over outputs, never over a sum, so the number of
+ * threads changes no bit. The caller works too: a pool of 1 has no thread of its own. Idle threads sleep. */
 #ifndef ASSAY_ENGINE_BASE_THREAD_POOL_H
 #define ASSAY_ENGINE_BASE_THREAD_POOL_H
 

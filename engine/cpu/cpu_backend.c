@@ -16,8 +16,8 @@
 
 enum { LOGITS_TILE = 32, ROWS_PER_TASK = 8, MEMORY_HEADER = 64 };
 
-/* Memory that an op needs beside its arguments. It grows to the largest request and stays: after the first steps of a workload the
- * token path allocates nothing. */
+/* Memory that an op needs beside its arguments. It grows to the largest request and stays: after the first steps of a
+ * workload the token path allocates nothing. */
 struct scratch {
 	float *data;
 	size_t capacity; /* floats */
@@ -82,7 +82,8 @@ static void cpu_copy(struct backend *b, void *to, const void *from, size_t bytes
 	memcpy(to, from, bytes);
 }
 
-static int cpu_weight_pack(struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e)
+static int cpu_weight_pack(
+	struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e)
 {
 	(void)b;
 	return weight_pack_cpu(m, parts, out, e);
@@ -297,7 +298,8 @@ static void cpu_linear(struct backend *b, const struct linear_args *a)
 		float *buffer = scratch_get(c, &c->rounded, values + (size_t)a->n_tokens);
 		if (!buffer)
 			return;
-		struct row_task rows = {.backend = c, .args = a, .buffer = buffer, .scales = buffer + values, .n_rows = a->n_tokens};
+		struct row_task rows = {
+			.backend = c, .args = a, .buffer = buffer, .scales = buffer + values, .n_rows = a->n_tokens};
 		thread_pool_run(c->pool, (a->n_tokens + ROWS_PER_TASK - 1) / ROWS_PER_TASK, round_task, &rows);
 		task.x = buffer;
 		task.x_scale = buffer + values;
@@ -358,8 +360,8 @@ struct logits_task {
 	int32_t *order; /* [threads, V] */
 };
 
-static void logits_row_finish(const struct logits_args *a, struct logits_row *row, const float *x, const struct cpu_kernels *k,
-			      int32_t *order)
+static void logits_row_finish(const struct logits_args *a, struct logits_row *row, const float *x,
+	const struct cpu_kernels *k, int32_t *order)
 {
 	float max, log_sum;
 	int argmax;
@@ -386,14 +388,15 @@ static void logits_task(void *argument, int i, int thread)
 	const struct logits_task *t = argument;
 	size_t vocab = (size_t)t->args->vocab;
 	logits_row_finish(t->args, &t->args->rows[t->first + i], t->logits + (size_t)i * vocab, t->backend->kernels,
-			  t->order + (size_t)thread * vocab);
+		t->order + (size_t)thread * vocab);
 }
 
 static void cpu_logits(struct backend *b, const struct logits_args *a)
 {
 	struct cpu_backend *c = self(b);
 	size_t hidden = (size_t)a->hidden, vocab = (size_t)a->vocab;
-	float *x = scratch_get(c, &c->gathered, LOGITS_TILE * hidden), *logits = scratch_get(c, &c->logits, LOGITS_TILE * vocab);
+	float *x = scratch_get(c, &c->gathered, LOGITS_TILE * hidden),
+	      *logits = scratch_get(c, &c->logits, LOGITS_TILE * vocab);
 	void *order = scratch_get(c, &c->order, vocab * (size_t)thread_pool_size(c->pool));
 
 	if (!x || !logits || !order)
@@ -401,7 +404,8 @@ static void cpu_logits(struct backend *b, const struct logits_args *a)
 	for (int first = 0; first < a->n_rows; first += LOGITS_TILE) {
 		int count = a->n_rows - first < LOGITS_TILE ? a->n_rows - first : LOGITS_TILE;
 		for (int i = 0; i < count; i++)
-			memcpy(x + (size_t)i * hidden, a->x + (size_t)a->rows[first + i].token * hidden, hidden * sizeof *x);
+			memcpy(x + (size_t)i * hidden, a->x + (size_t)a->rows[first + i].token * hidden,
+				hidden * sizeof *x);
 		struct linear_args linear = {.weight = a->head, .x = x, .n_tokens = count, .y = logits};
 		cpu_linear(b, &linear);
 		struct logits_task task = {c, a, first, logits, order};
@@ -511,10 +515,13 @@ static const struct backend_ops cpu_ops = {
 static bool machine_has(const struct cpu_kernels *k)
 {
 #if defined(__x86_64__)
+	/* F16C came before AVX2 on every processor; clang cannot be asked for it */
+	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 	if (k == &cpu_kernels_avx512)
-		return __builtin_cpu_supports("x86-64-v4");
+		return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+			__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 	if (k == &cpu_kernels_avx2)
-		return __builtin_cpu_supports("x86-64-v3");
+		return avx2;
 #endif
 	return k == &cpu_kernels_scalar;
 }
@@ -523,7 +530,8 @@ static int kernels_choose(const char *isa, const struct cpu_kernels **out, struc
 {
 	static const struct cpu_kernels *const best_first[] = {
 #if defined(__x86_64__)
-		&cpu_kernels_avx512, &cpu_kernels_avx2,
+		&cpu_kernels_avx512,
+		&cpu_kernels_avx2,
 #endif
 		&cpu_kernels_scalar,
 	};

@@ -6,8 +6,8 @@
 
 struct cpu_kernels;
 
-/* threads >= 1. isa: "scalar", "avx2", "avx512", or NULL for the best this machine has (the environment's ASSAY_ISA, a switch for
- * tests, wins over NULL); one that the machine lacks, or an unknown name, is ERR_USAGE. */
+/* threads >= 1. isa: "scalar", "avx2", "avx512", or NULL for the best this machine has (the environment's ASSAY_ISA, a
+ * switch for tests, wins over NULL); one that the machine lacks, or an unknown name, is ERR_USAGE. */
 int cpu_backend_new(int threads, const char *isa, struct backend **out, struct error *e);
 
 /* The instruction set in use, and its kernels. */

@@ -1,5 +1,5 @@
-/* The CPU kernels that exist once per instruction set, as a table; the right one is chosen when the backend starts. Each function does
- * one task of an op on the calling thread and gives the bits of its twin in ref.h. */
+/* The CPU kernels that exist once per instruction set, as a table; the right one is chosen when the backend starts.
+ * Each function does one task of an op on the calling thread and gives the bits of its twin in ref.h. */
 #ifndef ASSAY_ENGINE_CPU_KERNELS_H
 #define ASSAY_ENGINE_CPU_KERNELS_H
 
@@ -13,7 +13,8 @@ enum {
 struct cpu_kernels {
 	const char *isa; /* "scalar", "avx2", "avx512" */
 
-	/* Panels [first, end) of the product for all tokens. x: [T, columns], for W8A8 already rounded, with x_scale [T] (else NULL). */
+	/* Panels [first, end) of the product for all tokens. x: [T, columns], for W8A8 already rounded, with x_scale
+	 * [T] (else NULL). */
 	void (*linear_panels)(const struct linear_args *a, const float *x, const float *x_scale, int first, int end);
 
 	void (*rmsnorm_row)(const float *x, const float *weight, int hidden, float eps, float *y);
@@ -28,8 +29,8 @@ struct cpu_kernels {
 	/* Largest value, its lowest index, and log sum exp(x - max). */
 	void (*row_softmax)(const float *x, int n, float *max, int *argmax, float *log_sum);
 
-	/* Ceilings (machine.c): independent fused multiply-adds in registers, fma_flops operations an iteration; reading bytes, a
-	 * multiple of 4096. What they return means nothing. */
+	/* Ceilings (machine.c): independent fused multiply-adds in registers, fma_flops operations an iteration;
+	 * reading bytes, a multiple of 4096. What they return means nothing. */
 	float (*fma_burst)(long iterations);
 	int fma_flops;
 	float (*read_burst)(const void *data, size_t bytes);

@@ -1,14 +1,14 @@
 #include "engine/cpu/kernels_isa.h"
 #include "engine/cpu/simd.h"
 
-/* One task: a tile of query tokens times the query heads that share a kv head. Each block of 64 positions is widened once and used
- * by every row. Head vectors are padded with zeros to whole vectors: fma(0, 0, sum) is sum. */
+/* One task: a tile of query tokens times the query heads that share a kv head. Each block of 64 positions is widened
+ * once and used by every row. Head vectors are padded with zeros to whole vectors: fma(0, 0, sum) is sum. */
 struct tile {
 	const struct attend_args *args;
-	int padded; /* head size rounded up to 8 */
-	float *k, *v; /* [64, padded] the block, widened */
-	float *q;     /* [rows, padded] */
-	float *out;   /* [rows, padded] running sums */
+	int padded;       /* head size rounded up to 8 */
+	float *k, *v;     /* [64, padded] the block, widened */
+	float *q;         /* [rows, padded] */
+	float *out;       /* [rows, padded] running sums */
 	float *max, *sum; /* [rows] */
 };
 
@@ -19,16 +19,16 @@ static void widen_row(enum kv_format format, const void *values, size_t at, int 
 
 	for (; d + 8 <= n; d += 8) {
 		size_t i = at + (size_t)d;
-		f32x8 value = format == KV_F32    ? v8_load((const float *)values + i)
-			      : format == KV_BF16 ? v8_from_bf16((const uint16_t *)values + i)
-						  : v8_from_e4m3((const uint8_t *)values + i);
+		f32x8 value = format == KV_F32 ? v8_load((const float *)values + i)
+			: format == KV_BF16    ? v8_from_bf16((const uint16_t *)values + i)
+					       : v8_from_e4m3((const uint8_t *)values + i);
 		v8_store(out + d, v8_mul(value, factor));
 	}
 	for (; d < n; d++) {
 		size_t i = at + (size_t)d;
-		float value = format == KV_F32    ? ((const float *)values)[i]
-			      : format == KV_BF16 ? bf16_to_float(((const uint16_t *)values)[i])
-						  : e4m3_to_float(((const uint8_t *)values)[i]);
+		float value = format == KV_F32 ? ((const float *)values)[i]
+			: format == KV_BF16    ? bf16_to_float(((const uint16_t *)values)[i])
+					       : e4m3_to_float(((const uint8_t *)values)[i]);
 		out[d] = value * scale;
 	}
 }
@@ -42,7 +42,8 @@ static void block_widen(const struct tile *t, const int32_t *table, int kv_head,
 	for (int j = 0; j < count; j++) {
 		int position = start + j;
 		size_t page = (size_t)table[position / g->page_size];
-		size_t row = (page * (size_t)g->n_kv_heads + (size_t)kv_head) * (size_t)g->page_size + (size_t)(position % g->page_size);
+		size_t row = (page * (size_t)g->n_kv_heads + (size_t)kv_head) * (size_t)g->page_size +
+			(size_t)(position % g->page_size);
 		size_t at = row * (size_t)g->head_dim, to = (size_t)j * (size_t)t->padded;
 		widen_row(layer->format, layer->k, at, g->head_dim, layer->k_scale, t->k + to);
 		widen_row(layer->format, layer->v, at, g->head_dim, layer->v_scale, t->v + to);
@@ -74,7 +75,8 @@ static void block_scores(const struct tile *t, const float *q, int count, float 
 	}
 }
 
-/* score: [64]; becomes exp(score * scale - max) and zero past count. Returns the sum; *max is the block's own and the old one. */
+/* score: [64]; becomes exp(score * scale - max) and zero past count. Returns the sum; *max is the block's own and the
+ * old one. */
 static float block_weights(float *score, int count, float scale, float *max)
 {
 	float lane[8];
@@ -172,7 +174,9 @@ void KERNEL(attend_tile)(const struct attend_args *a, int b, int kv_head, int fi
 
 	for (int r = 0; r < rows; r++)
 		memcpy(t.q + (size_t)r * (size_t)t.padded,
-		       a->q + (size_t)(first_row + r / group) * (size_t)a->q_stride + (kv_head * group + r % group) * dim, bytes);
+			a->q + (size_t)(first_row + r / group) * (size_t)a->q_stride +
+				(kv_head * group + r % group) * dim,
+			bytes);
 	for (int start = 0; start <= last_position; start += ATTENTION_BLOCK) {
 		int whole = last_position + 1 - start < ATTENTION_BLOCK ? last_position + 1 - start : ATTENTION_BLOCK;
 		block_widen(&t, table, kv_head, start, whole);
@@ -183,7 +187,9 @@ void KERNEL(attend_tile)(const struct attend_args *a, int b, int kv_head, int fi
 		}
 	}
 	for (int r = 0; r < rows; r++) {
-		float *out = a->out + ((size_t)(first_row + r / group) * (size_t)a->n_heads + (size_t)(kv_head * group + r % group)) * (size_t)dim;
+		float *out = a->out +
+			((size_t)(first_row + r / group) * (size_t)a->n_heads + (size_t)(kv_head * group + r % group)) *
+				(size_t)dim;
 		const float *in = t.out + (size_t)r * (size_t)t.padded;
 		for (int d = 0; d < dim; d++)
 			out[d] = in[d] / t.sum[r];

@@ -1,4 +1,5 @@
-/* Names of the kernels of one instruction set: KERNEL_ISA is scalar, avx2 or avx512 (a compiler flag of meson.build). */
+/* Names of the kernels of one instruction set: KERNEL_ISA is scalar, avx2 or avx512 (a compiler flag of meson.build).
+ */
 #ifndef ASSAY_ENGINE_CPU_KERNELS_ISA_H
 #define ASSAY_ENGINE_CPU_KERNELS_ISA_H
 

@@ -2,8 +2,8 @@
 #include "engine/cpu/pack.h"
 #include "engine/cpu/simd.h"
 
-/* A tile is n_panels panels of 16 outputs times n_tokens tokens; all its running sums live in registers. Sizes are compile-time
- * constants of each caller, so the loops below unroll. */
+/* A tile is n_panels panels of 16 outputs times n_tokens tokens; all its running sums live in registers. Sizes are
+ * compile-time constants of each caller, so the loops below unroll. */
 enum { TILE_MAX = 16 };
 
 struct tile {
@@ -23,7 +23,8 @@ SIMD_INLINE f32x16 panel_load(const enum weight_format format, const uint8_t *at
 }
 
 /* acc += w * x of column k for every token of the tile. */
-SIMD_INLINE void tile_column(const struct tile *t, const int n_panels, const int n_tokens, int k, const f32x16 *w, f32x16 *acc)
+SIMD_INLINE void tile_column(
+	const struct tile *t, const int n_panels, const int n_tokens, int k, const f32x16 *w, f32x16 *acc)
 {
 #pragma GCC unroll 8
 	for (int m = 0; m < n_tokens; m++) {
@@ -43,7 +44,7 @@ SIMD_INLINE void sums_move(const int n, const f32x16 *from, f32x16 *to)
 
 /* sum[p * n_tokens + m] = the running sum over columns [first, end), from zero. */
 SIMD_INLINE void tile_run(const struct tile *t, const enum weight_format format, const int n_panels, const int n_tokens,
-			  int first, int end, f32x16 *restrict sum)
+	int first, int end, f32x16 *restrict sum)
 {
 	const size_t step = panel_step_bytes(format), bytes = panel_bytes(format, t->weight->columns);
 	const uint8_t *data = (const uint8_t *)t->weight->data + (size_t)t->panel * bytes;
@@ -60,8 +61,10 @@ SIMD_INLINE void tile_run(const struct tile *t, const enum weight_format format,
 	sums_move(n_panels * n_tokens, acc, sum);
 }
 
-/* The same over words of eight columns. PRECOND: first is a multiple of 8; only the row's last word may be cut short. */
-SIMD_INLINE void tile_run_int4(const struct tile *t, const int n_panels, const int n_tokens, int first, int end, f32x16 *restrict sum)
+/* The same over words of eight columns. PRECOND: first is a multiple of 8; only the row's last word may be cut short.
+ */
+SIMD_INLINE void tile_run_int4(
+	const struct tile *t, const int n_panels, const int n_tokens, int first, int end, f32x16 *restrict sum)
 {
 	const size_t step = panel_step_bytes(WEIGHT_INT4), bytes = panel_bytes(WEIGHT_INT4, t->weight->columns);
 	const uint8_t *data = (const uint8_t *)t->weight->data + (size_t)t->panel * bytes;
@@ -88,8 +91,8 @@ SIMD_INLINE void tile_run_int4(const struct tile *t, const int n_panels, const i
 }
 
 /* INT4: the sums of each group times its scale, added in order of the groups. */
-SIMD_INLINE void tile_run_groups(const struct tile *t, const int n_panels, const int n_tokens, int first, int end,
-				 f32x16 *restrict sum)
+SIMD_INLINE void tile_run_groups(
+	const struct tile *t, const int n_panels, const int n_tokens, int first, int end, f32x16 *restrict sum)
 {
 	const struct weight *w = t->weight;
 	const size_t groups = (size_t)group_count(w);
@@ -102,7 +105,8 @@ SIMD_INLINE void tile_run_groups(const struct tile *t, const int n_panels, const
 		group_end = group_end < end ? group_end : end;
 		tile_run_int4(t, n_panels, n_tokens, k, group_end, inner);
 		for (int p = 0; p < n_panels; p++) {
-			const uint16_t *scales = (const uint16_t *)w->scales + ((size_t)(t->panel + p) * groups + (size_t)group) * PANEL_ROWS;
+			const uint16_t *scales = (const uint16_t *)w->scales +
+				((size_t)(t->panel + p) * groups + (size_t)group) * PANEL_ROWS;
 			f32x16 scale = v16_from_bf16(scales);
 			for (int m = 0; m < n_tokens; m++)
 				sum[p * n_tokens + m] = v16_fma(scale, inner[p * n_tokens + m], sum[p * n_tokens + m]);
@@ -121,7 +125,7 @@ static void output_store(const struct linear_args *a, float part[][PANEL_ROWS], 
 	if (a->part_count) {
 		for (int p = 0; p < n_parts; p++)
 			memcpy(a->parts_out + ((size_t)p * (size_t)a->n_tokens + (size_t)token) * rows + first, part[p],
-			       (size_t)count * sizeof(float));
+				(size_t)count * sizeof(float));
 		return;
 	}
 	for (int n = n_parts; n > 1; n /= 2)
@@ -140,7 +144,7 @@ static void output_store(const struct linear_args *a, float part[][PANEL_ROWS], 
 }
 
 SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const float *x_scale, int panel, int token,
-			      const enum weight_format format, const int n_panels, const int n_tokens)
+	const enum weight_format format, const int n_panels, const int n_tokens)
 {
 	const struct weight *w = a->weight;
 	struct tile t = {w, x + (size_t)token * (size_t)w->columns, (size_t)w->columns, panel};
@@ -159,7 +163,8 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 			for (int m = 0; m < n_tokens; m++) {
 				f32x16 value = sum[p * n_tokens + m];
 				if (format == WEIGHT_E4M3) {
-					value = v16_mul(value, v16_load((const float *)w->scales + (panel + p) * PANEL_ROWS));
+					value = v16_mul(
+						value, v16_load((const float *)w->scales + (panel + p) * PANEL_ROWS));
 					if (x_scale)
 						value = v16_mul(value, v16_set(x_scale[token + m]));
 				}
@@ -173,24 +178,26 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 }
 
 /* All tokens of `wide` panels at a time, then of one. */
-#define TOKENS(count, wide)                                                                       \
-	for (; token + (count) <= a->n_tokens; token += (count)) {                                \
-		int panel = first;                                                                \
-		for (; panel + (wide) <= end; panel += (wide))                                    \
-			tile_product(a, x, x_scale, panel, token, format, wide, count);           \
-		for (; panel < end; panel++)                                                      \
-			tile_product(a, x, x_scale, panel, token, format, 1, count);              \
+#define TOKENS(count, wide)                                                             \
+	for (; token + (count) <= a->n_tokens; token += (count)) {                      \
+		int panel = first;                                                      \
+		for (; panel + (wide) <= end; panel += (wide))                          \
+			tile_product(a, x, x_scale, panel, token, format, wide, count); \
+		for (; panel < end; panel++)                                            \
+			tile_product(a, x, x_scale, panel, token, format, 1, count);    \
 	}
 
-#define FORMAT_PANELS(name, value)                                                                                         \
-	static void panels_##name(const struct linear_args *a, const float *x, const float *x_scale, int first, int end)  \
-	{                                                                                                                  \
-		const enum weight_format format = value;                                                                   \
-		int token = 0;                                                                                             \
-		TILES                                                                                                      \
+#define FORMAT_PANELS(name, value)                                                                     \
+	static void panels_##name(                                                                     \
+		const struct linear_args *a, const float *x, const float *x_scale, int first, int end) \
+	{                                                                                              \
+		const enum weight_format format = value;                                               \
+		int token = 0;                                                                         \
+		TILES                                                                                  \
 	}
 
-/* What fits the registers: 32 of 16 lanes with AVX-512, 16 of 8 lanes with AVX2. Plain C has nothing to gain from tiles. */
+/* What fits the registers: 32 of 16 lanes with AVX-512, 16 of 8 lanes with AVX2. Plain C has nothing to gain from
+ * tiles. */
 #if defined(__AVX512F__)
 #define TILES TOKENS(8, 2) TOKENS(4, 1) TOKENS(1, 4)
 #elif defined(__AVX2__)

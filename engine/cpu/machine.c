@@ -23,7 +23,8 @@ static void burst_task(void *argument, int i, int thread)
 {
 	const struct burst *b = argument;
 	(void)thread;
-	b->sinks[i] = b->buffer ? b->kernels->read_burst(b->buffer + (size_t)i * b->bytes, b->bytes) : b->kernels->fma_burst(fma_iterations);
+	b->sinks[i] = b->buffer ? b->kernels->read_burst(b->buffer + (size_t)i * b->bytes, b->bytes)
+				: b->kernels->fma_burst(fma_iterations);
 }
 
 /* Seconds of the fastest round. */
@@ -39,7 +40,8 @@ static double burst_time(struct thread_pool *pool, const struct burst *b)
 	return best;
 }
 
-static int measure(const struct cpu_kernels *k, int threads, const char *buffer, double *bytes_per_s, double *flops, struct error *e)
+static int measure(const struct cpu_kernels *k, int threads, const char *buffer, double *bytes_per_s, double *flops,
+	struct error *e)
 {
 	struct thread_pool *pool = thread_pool_new(threads, e);
 	float *sinks = mem_calloc((size_t)threads, sizeof *sinks, e);

@@ -4,8 +4,9 @@
 
 #include "engine/engine.h"
 
-/* Fills *out with the best of several short measurements on one thread and on `threads`: reading a buffer larger than the caches, and
- * fused multiply-adds in registers with the widest vectors of the kernels in use. Takes about two seconds. */
+/* Fills *out with the best of several short measurements on one thread and on `threads`: reading a buffer larger than
+ * the caches, and fused multiply-adds in registers with the widest vectors of the kernels in use. Takes about two
+ * seconds. */
 int machine_measure(int threads, struct engine_machine *out, struct error *e);
 
 #endif

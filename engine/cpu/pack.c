@@ -36,8 +36,8 @@ static void pack_scales(const struct host_matrix *m, const struct weight *w)
 	uint16_t *out = w->scales;
 	for (int row = 0; row < m->rows; row++)
 		for (int g = 0; g < groups; g++)
-			out[((size_t)(row / PANEL_ROWS) * (size_t)groups + (size_t)g) * PANEL_ROWS + (size_t)(row % PANEL_ROWS)] =
-				m->group_scales[(size_t)row * (size_t)groups + (size_t)g];
+			out[((size_t)(row / PANEL_ROWS) * (size_t)groups + (size_t)g) * PANEL_ROWS +
+				(size_t)(row % PANEL_ROWS)] = m->group_scales[(size_t)row * (size_t)groups + (size_t)g];
 }
 
 /* The kernels do not look for the NaN code, and a weight that is not a number answers nothing. */
@@ -47,7 +47,8 @@ static int nan_refuse(const struct host_matrix *m, struct error *e)
 	size_t count = (size_t)m->rows * (size_t)m->columns;
 	for (size_t i = 0; m->format == WEIGHT_E4M3 && i < count; i++)
 		if ((codes[i] & 0x7f) == 0x7f)
-			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is NaN in E4M3", i / (size_t)m->columns, i % (size_t)m->columns);
+			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is NaN in E4M3", i / (size_t)m->columns,
+				i % (size_t)m->columns);
 	return 0;
 }
 
@@ -55,7 +56,8 @@ int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, 
 {
 	size_t panels = (size_t)panel_count(m->rows), bytes = panel_bytes(m->format, m->columns), scale_bytes = 0;
 
-	*out = (struct weight){.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
+	*out = (struct weight){
+		.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
 	TRY(nan_refuse(m, e));
 	if (m->format == WEIGHT_E4M3)
 		scale_bytes = panels * PANEL_ROWS * sizeof(float);
@@ -86,7 +88,7 @@ float weight_code_value(const struct weight *w, int row, int column)
 {
 	size_t panel = (size_t)(row / PANEL_ROWS), lane = (size_t)(row % PANEL_ROWS);
 	const uint8_t *at = (const uint8_t *)w->data + panel * panel_bytes(w->format, w->columns) +
-			    (size_t)(column / pack_columns(w->format)) * panel_step_bytes(w->format);
+		(size_t)(column / pack_columns(w->format)) * panel_step_bytes(w->format);
 
 	switch (w->format) {
 	case WEIGHT_F32:

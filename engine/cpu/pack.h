@@ -1,8 +1,7 @@
-/* The CPU packing of a matrix: panels of 16 output rows, so that vector lanes are outputs and each lane owns one running sum over K.
- *   F32, BF16, E4M3: [panels][K][16]
- *   INT4: [panels][ceil(K / 8)][16] words of 32 bits: nibble j of word r is column 8 i + j of row r and holds q + 8
- *   scales: E4M3 [panels * 16] f32; INT4 [panels][groups][16] bf16
- * Rows past the last are zero. */
+/* The CPU packing of a matrix: panels of 16 output rows, so that vector lanes are outputs and each lane owns one
+ * running sum over K. F32, BF16, E4M3: [panels][K][16] INT4: [panels][ceil(K / 8)][16] words of 32 bits: nibble j of
+ * word r is column 8 i + j of row r and holds q + 8 scales: E4M3 [panels * 16] f32; INT4 [panels][groups][16] bf16 Rows
+ * past the last are zero. */
 #ifndef ASSAY_ENGINE_CPU_PACK_H
 #define ASSAY_ENGINE_CPU_PACK_H
 

@@ -129,11 +129,13 @@ void linear_ref(const struct linear_args *a)
 		for (int n = 0; n < w->rows; n++) {
 			float part[8];
 			for (int p = 0; p < count; p++) {
-				part[p] = linear_part(w, x, n, (first + p) * part_columns, (first + p + 1) * part_columns);
+				part[p] = linear_part(
+					w, x, n, (first + p) * part_columns, (first + p + 1) * part_columns);
 				if (w->quantize_input)
 					part[p] *= x_scale;
 				if (a->part_count)
-					a->parts_out[((size_t)p * (size_t)a->n_tokens + (size_t)t) * rows + (size_t)n] = part[p];
+					a->parts_out[((size_t)p * (size_t)a->n_tokens + (size_t)t) * rows + (size_t)n] =
+						part[p];
 			}
 			if (a->part_count)
 				continue;
@@ -222,17 +224,18 @@ uint64_t kv_store_ref(enum kv_format format, void *values, size_t first, const f
 
 static size_t kv_offset(const struct kv_geometry *g, int64_t page, int head, int64_t offset)
 {
-	return (((size_t)page * (size_t)g->n_kv_heads + (size_t)head) * (size_t)g->page_size + (size_t)offset) * (size_t)g->head_dim;
+	return (((size_t)page * (size_t)g->n_kv_heads + (size_t)head) * (size_t)g->page_size + (size_t)offset) *
+		(size_t)g->head_dim;
 }
 
-void kv_read_ref(const struct kv_layer *layer, const struct kv_geometry *g, const void *values, float scale, int page, int head,
-		 int offset, float *out)
+void kv_read_ref(const struct kv_layer *layer, const struct kv_geometry *g, const void *values, float scale, int page,
+	int head, int offset, float *out)
 {
 	size_t at = kv_offset(g, page, head, offset);
 	for (int d = 0; d < g->head_dim; d++) {
-		float value = layer->format == KV_F32    ? ((const float *)values)[at + (size_t)d]
-			      : layer->format == KV_BF16 ? bf16_to_float(((const uint16_t *)values)[at + (size_t)d])
-							 : e4m3_to_float(((const uint8_t *)values)[at + (size_t)d]);
+		float value = layer->format == KV_F32 ? ((const float *)values)[at + (size_t)d]
+			: layer->format == KV_BF16    ? bf16_to_float(((const uint16_t *)values)[at + (size_t)d])
+						      : e4m3_to_float(((const uint8_t *)values)[at + (size_t)d]);
 		out[d] = value * scale;
 	}
 }
@@ -251,7 +254,8 @@ void qkv_finish_ref(const struct qkv_finish_args *a)
 			const float *norm = h < a->n_heads ? a->q_norm : a->k_norm;
 			if (norm)
 				head_norm(row + h * dim, norm, dim, a->norm_eps);
-			head_rope(row + h * dim, a->rope + (size_t)t * (size_t)a->rotary_dim, a->rotary_dim, a->rope_interleaved);
+			head_rope(row + h * dim, a->rope + (size_t)t * (size_t)a->rotary_dim, a->rotary_dim,
+				a->rope_interleaved);
 		}
 		int64_t page = a->slots[t] / g->page_size, offset = a->slots[t] % g->page_size;
 		for (int h = 0; h < n_kv; h++) {
@@ -266,7 +270,8 @@ void qkv_finish_ref(const struct qkv_finish_args *a)
 }
 
 /* One query head over positions 0..position, in blocks of ATTENTION_BLOCK with a running maximum. */
-static void attend_head(const struct attend_args *a, const float *q, const int32_t *table, int position, int kv_head, float *out)
+static void attend_head(
+	const struct attend_args *a, const float *q, const int32_t *table, int position, int kv_head, float *out)
 {
 	const struct kv_geometry *g = &a->geometry;
 	float max = -INFINITY, sum = 0.0f, row[g->head_dim];
@@ -278,7 +283,7 @@ static void attend_head(const struct attend_args *a, const float *q, const int32
 		for (int j = 0; j < count; j++) {
 			int at = start + j;
 			kv_read_ref(&a->layer, g, a->layer.k, a->layer.k_scale, table[at / g->page_size], kv_head,
-				    at % g->page_size, row);
+				at % g->page_size, row);
 			score[j] = dot_ref(q, row, g->head_dim) * a->scale;
 			block_max = score[j] > block_max ? score[j] : block_max;
 		}
@@ -293,7 +298,7 @@ static void attend_head(const struct attend_args *a, const float *q, const int32
 		for (int j = 0; j < count; j++) {
 			int at = start + j;
 			kv_read_ref(&a->layer, g, a->layer.v, a->layer.v_scale, table[at / g->page_size], kv_head,
-				    at % g->page_size, row);
+				at % g->page_size, row);
 			for (int d = 0; d < g->head_dim; d++)
 				out[d] = fmaf(score[j], row[d], out[d]);
 		}
@@ -311,8 +316,8 @@ void attend_ref(const struct attend_args *a)
 			int position = a->first_position[b] + t - a->cu_seqlens[b];
 			for (int h = 0; h < a->n_heads; h++)
 				attend_head(a, a->q + (size_t)t * (size_t)a->q_stride + h * dim,
-					    a->block_tables + (size_t)b * (size_t)a->table_stride, position, h / group,
-					    a->out + ((size_t)t * (size_t)a->n_heads + (size_t)h) * (size_t)dim);
+					a->block_tables + (size_t)b * (size_t)a->table_stride, position, h / group,
+					a->out + ((size_t)t * (size_t)a->n_heads + (size_t)h) * (size_t)dim);
 		}
 	}
 }

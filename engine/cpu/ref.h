@@ -1,5 +1,6 @@
-/* Plain C twins of the CPU backend's kernels: they define the order of every sum (NUMERICS section 3). One thread, no SIMD; the
- * kernels must give the same bits, and other backends are compared with them. Weights are in the CPU packing (pack.h). */
+/* Plain C twins of the CPU backend's kernels: they define the order of every sum (NUMERICS section 3). One thread, no
+ * SIMD; the kernels must give the same bits, and other backends are compared with them. Weights are in the CPU packing
+ * (pack.h). */
 #ifndef ASSAY_ENGINE_CPU_REF_H
 #define ASSAY_ENGINE_CPU_REF_H
 
@@ -40,8 +41,8 @@ void attend_ref(const struct attend_args *a);
 void swiglu_ref(const struct swiglu_args *a);
 
 /* Reads head vectors of the cache: position's K or V row of one kv head, widened and scaled. out: [D]. */
-void kv_read_ref(const struct kv_layer *layer, const struct kv_geometry *g, const void *values, float scale, int page, int head,
-		 int offset, float *out);
+void kv_read_ref(const struct kv_layer *layer, const struct kv_geometry *g, const void *values, float scale, int page,
+	int head, int offset, float *out);
 
 /* Stores values / scale in the layer's format at element offset `first`; returns how many were clipped. */
 uint64_t kv_store_ref(enum kv_format format, void *values, size_t first, const float *in, int n, float scale);

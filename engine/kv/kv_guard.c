@@ -36,7 +36,8 @@ static void none_released(void *context, uint64_t request)
 	(void)request;
 }
 
-static int none_verify(void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
+static int none_verify(
+	void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
 	(void)context;
 	(void)phase;

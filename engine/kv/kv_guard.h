@@ -1,5 +1,6 @@
-/* What checks the page bookkeeping: the interface that the engine owns and integrity/ fills. The engine calls every function at the named
- * place; the default, kv_guard_none, is a table of empty functions. A guard watches the tables that the kernel will read. */
+/* What checks the page bookkeeping: the interface that the engine owns and integrity/ fills. The engine calls every
+ * function at the named place; the default, kv_guard_none, is a table of empty functions. A guard watches the tables
+ * that the kernel will read. */
 #ifndef ASSAY_ENGINE_KV_KV_GUARD_H
 #define ASSAY_ENGINE_KV_KV_GUARD_H
 
@@ -31,7 +32,7 @@ struct kv_guard_batch {
 	const int32_t *first_position; /* [B] */
 	const int32_t *block_tables;   /* [B, table_stride] */
 	int table_stride;
-	const int64_t *slots; /* [T] */
+	const int64_t *slots;  /* [T] */
 	const int32_t *tokens; /* [T] ids whose K, V are written in this step */
 };
 
@@ -42,13 +43,15 @@ struct kv_guard {
 	int (*open)(void *context, const struct kv_guard_layout *layout, struct error *e);
 	void (*page_allocated)(void *context, int32_t page, uint64_t request);
 	void (*page_freed)(void *context, int32_t page, uint64_t request);
-	/* The bookkeeping intends logical page `logical` of the request to be `page`: the expectation, never refreshed from a table. */
+	/* The bookkeeping intends logical page `logical` of the request to be `page`: the expectation, never refreshed
+	 * from a table. */
 	void (*page_mapped)(void *context, uint64_t request, int logical, int32_t page);
 	void (*prefix_hit)(void *context, uint64_t request, int n_tokens);
 	void (*request_released)(void *context, uint64_t request);
-	/* bad[b] is set for a sequence that must not be read or published: its output of this step is withheld and it is aborted.
-	 * A guard that could not check says so by an error: nothing of the step is published. */
-	int (*verify)(void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e);
+	/* bad[b] is set for a sequence that must not be read or published: its output of this step is withheld and it
+	 * is aborted. A guard that could not check says so by an error: nothing of the step is published. */
+	int (*verify)(void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad,
+		struct error *e);
 	void (*transfer_sent)(void *context, uint64_t request, int logical, int32_t page);
 	int (*transfer_received)(void *context, uint64_t request, int logical, int32_t page, struct error *e);
 	void (*audit)(void *context); /* free list and reference counts, at admission, at release, every 64 steps */

@@ -13,7 +13,7 @@ static int layers_alloc(struct kv_pool *pool, struct error *e)
 {
 	const struct kv_geometry *g = &pool->geometry;
 	size_t bytes = (size_t)g->n_pages * (size_t)g->page_size * (size_t)g->n_kv_heads * (size_t)g->head_dim *
-		       kv_format_size(pool->format);
+		kv_format_size(pool->format);
 
 	for (int l = 0; l < pool->n_layers; l++) {
 		struct kv_layer *layer = &pool->layers[l];
@@ -41,24 +41,31 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 	return layers_alloc(pool, e);
 }
 
-int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config, enum kv_format format,
-		 int page_size, uint64_t budget, const struct kv_guard *guard, const struct fault_hook *faults, struct error *e)
+enum { MOST_PAGES = 1 << 26 };
+
+int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config,
+	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
+	const struct fault_hook *faults, struct error *e)
 {
-	*pool = (struct kv_pool){.backend = backend, .guard = guard, .faults = faults, .format = format, .n_layers = config->n_layers};
+	*pool = (struct kv_pool){
+		.backend = backend, .guard = guard, .faults = faults, .format = format, .n_layers = config->n_layers};
 	if (page_size < 1 || ATTENTION_BLOCK % page_size != 0)
 		return error_set(e, ERR_USAGE, "page size %d: expected a divisor of %d", page_size, ATTENTION_BLOCK);
 
 	uint64_t page_bytes = kv_bytes_per_token(config, format) * (uint64_t)page_size, n = budget / page_bytes;
 	if (n < 2)
-		return error_set(e, ERR_LIMIT, "KV memory of %llu bytes: expected at least %llu (two pages of %d tokens)",
-				 (unsigned long long)budget, (unsigned long long)(2 * page_bytes), page_size);
-	if (n > INT32_MAX / 2)
-		n = INT32_MAX / 2;
+		return error_set(e, ERR_USAGE,
+			"KV memory of %llu bytes: expected at least %llu (two pages of %d tokens)",
+			(unsigned long long)budget, (unsigned long long)(2 * page_bytes), page_size);
+	if (n > MOST_PAGES)
+		return error_set(e, ERR_USAGE, "KV memory of %llu bytes: expected at most %llu (%d pages of %d tokens)",
+			(unsigned long long)budget, (unsigned long long)(MOST_PAGES * page_bytes), MOST_PAGES,
+			page_size);
 	pool->geometry = (struct kv_geometry){page_size, (int)n, config->n_kv_heads, config->head_dim};
 	int status = pages_init(pool, e);
 	if (status == 0)
 		status = guard->open(guard->context,
-				     &(struct kv_guard_layout){backend, page_size, (int)n, config->n_layers, false}, e);
+			&(struct kv_guard_layout){backend, page_size, (int)n, config->n_layers, false}, e);
 	if (status < 0)
 		kv_pool_free(pool);
 	return status;

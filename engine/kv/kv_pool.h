@@ -1,5 +1,5 @@
-/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Page 0 is reserved for padding
- * and never handed out. Pages are counted by reference. */
+/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Page 0 is
+ * reserved for padding and never handed out. Pages are counted by reference. */
 #ifndef ASSAY_ENGINE_KV_KV_POOL_H
 #define ASSAY_ENGINE_KV_KV_POOL_H
 
@@ -15,18 +15,19 @@ struct kv_pool {
 	struct kv_geometry geometry;
 	enum kv_format format;
 	int n_layers;
-	struct kv_layer *layers;  /* [n_layers] */
-	int32_t *free_pages;      /* stack of n_free pages, lowest on top at the start */
+	struct kv_layer *layers; /* [n_layers] */
+	int32_t *free_pages;     /* stack of n_free pages, lowest on top at the start */
 	int n_free;
-	uint16_t *references;     /* [n_pages]; 0: free */
+	uint16_t *references; /* [n_pages]; 0: free */
 };
 
 /* Bytes of K and V of one token over all layers. */
 uint64_t kv_bytes_per_token(const struct model_config *config, enum kv_format format);
 
 /* pages = budget / bytes per page. ERR_LIMIT when fewer than two fit, ERR_USAGE when page_size does not divide 64. */
-int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config, enum kv_format format,
-		 int page_size, uint64_t budget, const struct kv_guard *guard, const struct fault_hook *faults, struct error *e);
+int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config,
+	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
+	const struct fault_hook *faults, struct error *e);
 void kv_pool_free(struct kv_pool *pool); /* zeroes *pool */
 
 /* Scales of one layer's K and V (fp8): stored value = value / scale. */

@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json_strict.h"
 #include "engine/model/config_object.h"
+#include "engine/model/gguf_model.h"
 #include "engine/model/safetensors.h"
 
 #define SINGLE_NAME "model.safetensors"
@@ -16,7 +17,7 @@
 
 struct shard {
 	char *path;
-	struct safetensors *file;
+	struct safetensors *file; /* NULL: a GGUF file */
 };
 
 struct entry {
@@ -26,12 +27,14 @@ struct entry {
 };
 
 struct checkpoint {
-	char *folder;
+	char *path; /* of the folder or the GGUF file */
 	struct model_config config;
 	struct shard *shards;
 	size_t n_shards;
 	struct entry *entries; /* in order of name */
 	size_t n_entries;
+	struct gguf *gguf; /* NULL: a folder */
+	struct gguf_model gguf_model;
 };
 
 /* One line of the index: a tensor and the file that holds it. */
@@ -90,7 +93,7 @@ static int open_shards(struct checkpoint *c, const struct index_line *lines, siz
 		buf_clear(&name);
 		buf_append_str(&name, lines[i].file);
 		TRY_CLEANUP(status, buf_check(&name, e));
-		char *path = path_join(c->folder, buf_text(&name), e);
+		char *path = path_join(c->path, buf_text(&name), e);
 		if (!path) {
 			status = ERR_MEMORY;
 			goto cleanup;
@@ -183,8 +186,8 @@ static int open_single(struct checkpoint *c, char **path, struct error *e)
 
 static int open_weights(struct checkpoint *c, struct error *e)
 {
-	char *single = path_join(c->folder, SINGLE_NAME, e);
-	char *index = path_join(c->folder, INDEX_NAME, e);
+	char *single = path_join(c->path, SINGLE_NAME, e);
+	char *index = path_join(c->path, INDEX_NAME, e);
 	int status;
 
 	if (!single || !index)
@@ -194,15 +197,42 @@ static int open_weights(struct checkpoint *c, struct error *e)
 	else if (file_exists(index))
 		status = open_indexed(c, index, e);
 	else
-		status = error_set(e, ERR_MISSING, "%s: holds neither %s nor %s", c->folder, SINGLE_NAME, INDEX_NAME);
+		status = error_set(e, ERR_MISSING, "%s: holds neither %s nor %s", c->path, SINGLE_NAME, INDEX_NAME);
 	free(single);
 	free(index);
-	if (status >= 0 && c->n_entries > 0)
-		qsort(c->entries, c->n_entries, sizeof(*c->entries), compare_entries);
 	return status;
 }
 
-int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e)
+static int open_gguf(struct checkpoint *c, struct error *e)
+{
+	struct gguf_model *m = &c->gguf_model;
+
+	TRY(gguf_open(c->path, &c->gguf, e));
+	TRY(gguf_model_read(c->gguf, m, e));
+	c->config = m->config;
+	c->shards = mem_calloc(1, sizeof(*c->shards), e);
+	c->entries = mem_calloc(m->count, sizeof(*c->entries), e);
+	if (!c->shards || !c->entries)
+		return ERR_MEMORY;
+	c->shards[0].path = strdup(c->path);
+	if (!c->shards[0].path)
+		return error_set(e, ERR_MEMORY, "%s: no memory to open it", c->path);
+	c->n_shards = 1;
+	for (size_t i = 0; i < m->count; i++) {
+		const struct tensor *t = &m->tensors[i];
+		/* The divisors of the rope are taken with the description. */
+		c->entries[c->n_entries++] = (struct entry){.tensor = t, .shard = c->shards, .used = t->data == c->config.rope.divisors};
+	}
+	return 0;
+}
+
+static int open_folder(struct checkpoint *c, struct error *e)
+{
+	TRY(model_config_read(c->path, &c->config, e));
+	return open_weights(c, e);
+}
+
+int checkpoint_open(const char *path, struct checkpoint **out, struct error *e)
 {
 	struct checkpoint *c = mem_calloc(1, sizeof(*c), e);
 	int status = 0;
@@ -210,13 +240,14 @@ int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e
 	*out = NULL;
 	if (!c)
 		return ERR_MEMORY;
-	c->folder = strdup(folder);
-	if (!c->folder) {
-		status = error_set(e, ERR_MEMORY, "%s: no memory to open it", folder);
+	c->path = strdup(path);
+	if (!c->path) {
+		status = error_set(e, ERR_MEMORY, "%s: no memory to open it", path);
 		goto cleanup;
 	}
-	TRY_CLEANUP(status, model_config_read(folder, &c->config, e));
-	TRY_CLEANUP(status, open_weights(c, e));
+	TRY_CLEANUP(status, file_exists(path) ? open_gguf(c, e) : open_folder(c, e));
+	if (c->n_entries > 0)
+		qsort(c->entries, c->n_entries, sizeof(*c->entries), compare_entries);
 	*out = c;
 	c = NULL;
 cleanup:
@@ -234,7 +265,9 @@ void checkpoint_close(struct checkpoint *c)
 	}
 	free(c->shards);
 	free(c->entries);
-	free(c->folder);
+	gguf_model_free(&c->gguf_model);
+	gguf_close(c->gguf);
+	free(c->path);
 	free(c);
 }
 
@@ -260,6 +293,15 @@ const struct tensor *checkpoint_find(const struct checkpoint *c, const char *nam
 	return entry ? entry->tensor : NULL;
 }
 
+const struct tensor *checkpoint_use(struct checkpoint *c, const char *name)
+{
+	struct entry *entry = find_entry(c, name);
+
+	if (entry)
+		entry->used = true;
+	return entry ? entry->tensor : NULL;
+}
+
 /* "[2, 3]" */
 static void print_shape(const int64_t *shape, int rank, char *out, size_t size)
 {
@@ -281,7 +323,7 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	print_shape(shape, rank, expected, sizeof(expected));
 	if (!entry)
 		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" %s is missing",
-			c->n_shards == 1 ? c->shards[0].path : c->folder, name, expected);
+			c->n_shards == 1 ? c->shards[0].path : c->path, name, expected);
 	const struct tensor *t = entry->tensor;
 	if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof(shape[0])) != 0) {
 		print_shape(t->shape, t->rank, actual, sizeof(actual));
@@ -291,6 +333,18 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	entry->used = true;
 	*out = t;
 	return 0;
+}
+
+/* A run of bytes of a file, without keeping them all in memory. */
+static void hash_data(struct sha256 *digest, const uint8_t *data, size_t size)
+{
+	enum { PIECE = 4 << 20 };
+
+	for (size_t done = 0, piece; done < size; done += piece) {
+		piece = size - done < PIECE ? size - done : PIECE;
+		sha256_update(digest, data + done, piece);
+		file_map_release(data + done, piece);
+	}
 }
 
 /* Lengths are part of the digest, so that no two sets of tensors give the same bytes. */
@@ -305,7 +359,20 @@ static void hash_tensor(struct sha256 *digest, const struct tensor *t)
 	sha256_update(digest, type, type_length);
 	sha256_update(digest, &rank, sizeof(rank));
 	sha256_update(digest, t->shape, rank * sizeof(t->shape[0]));
-	sha256_update(digest, t->data, t->size);
+	hash_data(digest, t->data, t->size);
+}
+
+static void hash_description(struct sha256 *digest, const struct checkpoint *c)
+{
+	for (size_t i = 0; i < gguf_key_count(c->gguf); i++) {
+		const struct gguf_key *key = gguf_key_at(c->gguf, i);
+		uint64_t lengths[2] = {key->name.length, key->value.size};
+		if (!gguf_model_is_described_by(&c->gguf_model, key))
+			continue;
+		sha256_update(digest, lengths, sizeof(lengths));
+		sha256_update(digest, key->name.data, key->name.length);
+		sha256_update(digest, key->value.data, key->value.size);
+	}
 }
 
 int checkpoint_fingerprint(const struct checkpoint *c, char out[SHA256_HEX_SIZE], struct error *e)
@@ -314,6 +381,8 @@ int checkpoint_fingerprint(const struct checkpoint *c, char out[SHA256_HEX_SIZE]
 
 	if (!digest)
 		return ERR_MEMORY;
+	if (c->gguf)
+		hash_description(digest, c);
 	for (size_t i = 0; i < c->n_entries; i++) {
 		if (c->entries[i].used)
 			hash_tensor(digest, c->entries[i].tensor);

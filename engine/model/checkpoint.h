@@ -1,4 +1,4 @@
-/* A checkpoint: a Hugging Face folder with its safetensors file or shards. (GGUF joins behind the same face.) */
+/* A checkpoint: a Hugging Face folder with its safetensors file or shards, or a GGUF file, under the same names of tensors. */
 #ifndef ASSAY_ENGINE_MODEL_CHECKPOINT_H
 #define ASSAY_ENGINE_MODEL_CHECKPOINT_H
 
@@ -11,17 +11,19 @@
 
 struct checkpoint;
 
-/* Opens FOLDER: config.json, generation_config.json where there is one, and model.safetensors, or else the shards that
- * model.safetensors.index.json names. Only files that the index names are read, and of them only the tensors that it
- * puts there; a missing shard is refused by its name before anything is loaded, as is a tensor that the index puts in a
- * shard that lacks it. */
-int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e);
+/* Opens a GGUF file (gguf_model.h), or a folder: config.json, generation_config.json where there is one, and
+ * model.safetensors, or else the shards that model.safetensors.index.json names. Only files that the index names are
+ * read, and of them only the tensors that it puts there; a missing shard is refused by its name before anything is
+ * loaded, as is a tensor that the index puts in a shard that lacks it. */
+int checkpoint_open(const char *path, struct checkpoint **out, struct error *e);
 void checkpoint_close(struct checkpoint *c);
 
 const struct model_config *checkpoint_config(const struct checkpoint *c);
 
 /* NULL: not there. */
 const struct tensor *checkpoint_find(const struct checkpoint *c, const char *name);
+/* The same, and marks it as used: for tensors that a model may have. */
+const struct tensor *checkpoint_use(struct checkpoint *c, const char *name);
 
 /* A tensor that must be there with that shape (rank 1 when columns is 0), else ERR_INPUT that names file, tensor, both
  * shapes. Marks the tensor as used. */
@@ -29,7 +31,8 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	struct error *e);
 
 /* sha256 over (name, type, shape, bytes) of the tensors marked as used, in order of name: the model's fingerprint, the
- * same whatever files they lie in. Reads them all. */
+ * same whatever safetensors files they lie in. Of a GGUF file also over the keys that describe the model. Reads them all,
+ * and leaves none of the file in memory. */
 int checkpoint_fingerprint(const struct checkpoint *c, char out[SHA256_HEX_SIZE], struct error *e);
 
 #endif

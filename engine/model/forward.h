@@ -46,11 +46,12 @@ struct model {
 };
 
 /* Plans the buffers for batches of up to max_tokens. weights are loaded by the caller. */
-int model_init(struct model *m, const struct model_config *config, struct backend *backend, struct comm *comm, int max_tokens,
-	       struct error *e);
+int model_init(struct model *m, const struct model_config *config, struct backend *backend, struct comm *comm,
+	int max_tokens, struct error *e);
 void model_free(struct model *m);
 
 /* Writes K and V of the batch's tokens to the pool and fills batch->rows. saturated: += clipped cache values. */
-int forward(struct model *m, struct kv_pool *pool, const struct forward_batch *batch, uint64_t *saturated, struct error *e);
+int forward(
+	struct model *m, struct kv_pool *pool, const struct forward_batch *batch, uint64_t *saturated, struct error *e);
 
 #endif

@@ -7,56 +7,35 @@
 
 #include "engine/base/file.h"
 
-/* Bounds far beyond any known model; N * D fits 32 bits, and the bytes of any matrix fit 64. */
-enum {
-	MAX_HIDDEN = 1 << 16,
-	MAX_HEADS = 1 << 12,
-	MAX_HEAD_DIM = 1 << 12,
-	MAX_INNER = 1 << 20,
-	MAX_VOCAB = 1 << 24,
-	MAX_POSITIONS = 1 << 24,
-};
-
-/* A row per architecture: what its code fixes, and which switches of its config mean what (MODELS.md section 2).
- * fill is called after the members that all families share were read. */
-struct family {
-	const char *name; /* model_type */
-	int (*fill)(const struct config_object *o, struct model_config *m, struct error *e);
-};
-
-static int fill_llama(const struct config_object *o, struct model_config *m, struct error *e)
-{
-	TRY(config_bool(o, "attention_bias", &m->qkv_bias, e));
-	m->o_bias = m->qkv_bias;
-	TRY(config_bool(o, "mlp_bias", &m->mlp_bias, e));
-	if (m->rope.rotary_dim != m->head_dim)
-		return error_set(e, ERR_INPUT,
-			"%s: %spartial_rotary_factor: a rope over %d of %d dimensions is not built for llama", o->file,
-			o->path, m->rope.rotary_dim, m->head_dim);
-	return 0;
-}
-
-static const struct family families[] = {
-	{"llama", fill_llama},
+/* A row per architecture (MODELS.md section 2; the defaults are transformers'). */
+static const struct model_family families[] = {
+	{.name = "llama", .max_positions = 2048, .mlp_bias_choice = true},
+	{.name = "qwen2", .max_positions = 32768, .qkv_bias = true},
+	{.name = "qwen3", .max_positions = 32768, .qk_norm = true, .head_dim = 128},
 };
 
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 
-static int find_family(const struct config_object *o, const struct family **out, struct error *e)
+const struct model_family *model_family_find(struct str name)
 {
-	char built[256] = "";
-	size_t used = 0;
+	for (int i = 0; i < FAMILY_COUNT; i++)
+		if (str_is(name, families[i].name))
+			return &families[i];
+	return NULL;
+}
+
+const char *model_family_names(void)
+{
+	return "llama, qwen2, qwen3";
+}
+
+static int find_family(const struct config_object *o, const struct model_family **out, struct error *e)
+{
 	struct str name;
 
 	TRY(config_required(config_text(o, "model_type", &name, e), o, "model_type", e));
-	for (int i = 0; i < FAMILY_COUNT; i++) {
-		if (str_is(name, families[i].name)) {
-			*out = &families[i];
-			return 0;
-		}
-		used += (size_t)snprintf(built + used, sizeof(built) - used, "%s%s", i ? ", " : "", families[i].name);
-	}
-	return config_not_built(o, "model_type", name, built, e);
+	*out = model_family_find(name);
+	return *out ? 0 : config_not_built(o, "model_type", name, model_family_names(), e);
 }
 
 static int refuse_quantised(const struct config_object *o, struct error *e)
@@ -82,19 +61,19 @@ static int required_size(const struct config_object *o, const char *key, int hig
 }
 
 /* H, L, N, G, D, I, V and the longest context. */
-static int parse_sizes(const struct config_object *o, struct model_config *m, struct error *e)
+static int parse_sizes(const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
 {
-	TRY(required_size(o, "hidden_size", MAX_HIDDEN, &m->hidden_size, e));
+	TRY(required_size(o, "hidden_size", MODEL_MAX_HIDDEN, &m->hidden_size, e));
 	TRY(required_size(o, "num_hidden_layers", MODEL_MAX_LAYERS, &m->n_layers, e));
-	TRY(required_size(o, "num_attention_heads", MAX_HEADS, &m->n_heads, e));
-	TRY(required_size(o, "intermediate_size", MAX_INNER, &m->inner_size, e));
-	TRY(required_size(o, "vocab_size", MAX_VOCAB, &m->vocab_size, e));
+	TRY(required_size(o, "num_attention_heads", MODEL_MAX_HEADS, &m->n_heads, e));
+	TRY(required_size(o, "intermediate_size", MODEL_MAX_INNER, &m->inner_size, e));
+	TRY(required_size(o, "vocab_size", MODEL_MAX_VOCAB, &m->vocab_size, e));
 	m->n_kv_heads = m->n_heads;
-	TRY(config_int(o, "num_key_value_heads", 1, MAX_HEADS, &m->n_kv_heads, e));
-	m->head_dim = m->hidden_size / m->n_heads;
-	TRY(config_int(o, "head_dim", 1, MAX_HEAD_DIM, &m->head_dim, e));
-	m->max_positions = 2048; /* as transformers' LlamaConfig */
-	TRY(config_int(o, "max_position_embeddings", 1, MAX_POSITIONS, &m->max_positions, e));
+	TRY(config_int(o, "num_key_value_heads", 1, MODEL_MAX_HEADS, &m->n_kv_heads, e));
+	m->head_dim = family->head_dim ? family->head_dim : m->hidden_size / m->n_heads;
+	TRY(config_int(o, "head_dim", 1, MODEL_MAX_HEAD_DIM, &m->head_dim, e));
+	m->max_positions = family->max_positions;
+	TRY(config_int(o, "max_position_embeddings", 1, MODEL_MAX_POSITIONS, &m->max_positions, e));
 	if (m->n_heads % m->n_kv_heads != 0)
 		return error_set(e, ERR_INPUT,
 			"%s: %snum_key_value_heads is %d, expected a divisor of num_attention_heads %d", o->file,
@@ -106,7 +85,24 @@ static int parse_sizes(const struct config_object *o, struct model_config *m, st
 	return 0;
 }
 
-static int parse_block(const struct config_object *o, struct model_config *m, struct error *e)
+/* Attention over a window of positions, in all layers or some, is not built. */
+static int refuse_windows(const struct config_object *o, struct error *e)
+{
+	const struct json *layers = json_get(o->json, "layer_types");
+	bool window = false;
+
+	TRY(config_bool(o, "use_sliding_window", &window, e));
+	if (window)
+		return config_not_built(o, "use_sliding_window", str_of("true"), "false", e);
+	JSON_EACH (item, layers) {
+		if (!json_is(item, JSON_STRING) || !str_is(item->text, "full_attention"))
+			return config_not_built(o, "layer_types", item->text, "full_attention", e);
+	}
+	return 0;
+}
+
+/* Norms, biases, activation and rope. */
+static int parse_block(const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
 {
 	double eps = 1e-6; /* as transformers' LlamaConfig */
 	struct str activation = str_of("silu");
@@ -116,7 +112,20 @@ static int parse_block(const struct config_object *o, struct model_config *m, st
 	TRY(config_text(o, "hidden_act", &activation, e));
 	if (!str_is(activation, "silu"))
 		return config_not_built(o, "hidden_act", activation, "silu", e);
-	return rope_config_parse(o, m->head_dim, m->max_positions, &m->rope, e);
+	TRY(refuse_windows(o, e));
+	m->qkv_bias = family->qkv_bias;
+	m->qk_norm = family->qk_norm;
+	if (!family->qkv_bias) {
+		TRY(config_bool(o, "attention_bias", &m->qkv_bias, e));
+		m->o_bias = m->qkv_bias;
+	}
+	if (family->mlp_bias_choice)
+		TRY(config_bool(o, "mlp_bias", &m->mlp_bias, e));
+	TRY(rope_config_parse(o, m->head_dim, m->max_positions, &m->rope, e));
+	if (m->rope.rotary_dim != m->head_dim)
+		return error_set(e, ERR_INPUT, "%s: %spartial_rotary_factor: a rope over %d of %d dimensions is not built for %s", o->file,
+			o->path, m->rope.rotary_dim, m->head_dim, m->family);
+	return 0;
 }
 
 /* An id, a list of ids, or nothing (absent or null: what was known before stays). */
@@ -173,7 +182,7 @@ int model_config_parse(const struct json *config_json, const char *name, const s
 	struct model_config *config, struct error *e)
 {
 	struct config_object root, text;
-	const struct family *family;
+	const struct model_family *family;
 	struct model_config m;
 	int nested;
 
@@ -189,9 +198,8 @@ int model_config_parse(const struct json *config_json, const char *name, const s
 		text = root;
 	TRY(find_family(&text, &family, e));
 	snprintf(m.family, sizeof(m.family), "%s", family->name);
-	TRY(parse_sizes(&text, &m, e));
-	TRY(parse_block(&text, &m, e));
-	TRY(family->fill(&text, &m, e));
+	TRY(parse_sizes(&text, family, &m, e));
+	TRY(parse_block(&text, family, &m, e));
 	if (generation_json)
 		TRY(parse_generation(generation_json, name, &m, e));
 	*config = m;

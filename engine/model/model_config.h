@@ -11,7 +11,17 @@
 #include "engine/base/json_strict.h"
 #include "engine/model/rope.h"
 
-enum { MODEL_MAX_EOS = 16, MODEL_MAX_LAYERS = 512 };
+/* Bounds far beyond any known model; N * D fits 32 bits, and the bytes of any matrix fit 64. */
+enum {
+	MODEL_MAX_EOS = 16,
+	MODEL_MAX_LAYERS = 512,
+	MODEL_MAX_HIDDEN = 1 << 16,
+	MODEL_MAX_HEADS = 1 << 12,
+	MODEL_MAX_HEAD_DIM = 1 << 12,
+	MODEL_MAX_INNER = 1 << 20,
+	MODEL_MAX_VOCAB = 1 << 24,
+	MODEL_MAX_POSITIONS = 1 << 24,
+};
 
 enum attention_kind { ATTENTION_GQA, ATTENTION_MLA };
 enum router_kind { ROUTER_NONE, ROUTER_SOFTMAX_TOPK, ROUTER_SIGMOID_NOAUX };
@@ -63,6 +73,19 @@ struct model_config {
  * out of range, a family or a feature (hidden_act, rope type, quantisation) that is not built are refused by name. */
 int model_config_parse(const struct json *config_json, const char *name, const struct json *generation_json,
 	struct model_config *config, struct error *e);
+
+/* What the code of a family fixes; NULL: not built. name is config.json's model_type, and general.architecture of a GGUF file. */
+struct model_family {
+	const char *name;
+	bool qkv_bias;        /* always, and o never; else the checkpoint says, of all four */
+	bool mlp_bias_choice; /* the checkpoint says; else never */
+	bool qk_norm;
+	int head_dim;      /* where config.json has none; 0: H / N, rounded down */
+	int max_positions; /* where config.json has none */
+};
+const struct model_family *model_family_find(struct str name);
+/* "llama, ..." for messages. */
+const char *model_family_names(void);
 
 /* Reads FOLDER/config.json and FOLDER/generation_config.json. */
 int model_config_read(const char *folder, struct model_config *config, struct error *e);

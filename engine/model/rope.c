@@ -129,6 +129,11 @@ void rope_inverse_frequencies(const struct rope_config *rope, float *out)
 			frequency /= (float)rope->factor;
 		else if (rope->scaling == ROPE_SCALING_LLAMA3)
 			frequency = llama3_frequency(rope, frequency);
+		if (rope->divisors) {
+			float divisor;
+			memcpy(&divisor, rope->divisors + (size_t)i * sizeof(divisor), sizeof(divisor));
+			frequency /= divisor;
+		}
 		out[i] = frequency;
 	}
 }

@@ -2,6 +2,8 @@
 #ifndef ASSAY_ENGINE_MODEL_ROPE_H
 #define ASSAY_ENGINE_MODEL_ROPE_H
 
+#include <stdint.h>
+
 #include "engine/base/error.h"
 #include "engine/model/config_object.h"
 
@@ -17,6 +19,7 @@ struct rope_config {
 	double low_freq_factor, high_freq_factor;            /* llama3 */
 	double original_max_positions;                       /* llama3, yarn */
 	double beta_fast, beta_slow, mscale, mscale_all_dim; /* yarn */
+	const uint8_t *divisors; /* [R/2] floats, not aligned, borrowed from a GGUF file: each divides its f_i; NULL: none */
 };
 
 /* Reads theta, the scaling and the rotated share of head_dim out of a model's config: rope_scaling, or else

@@ -89,7 +89,7 @@ static int parse_type(const struct header *h, const struct json *entry, struct t
 
 	if (!json_is(dtype, JSON_STRING))
 		return entry_error(h, t, e, "dtype is %s, expected a string", json_type_name(dtype));
-	for (enum tensor_type type = 0; type < TENSOR_TYPE_COUNT; type++) {
+	for (enum tensor_type type = 0; type < TENSOR_PLAIN_COUNT; type++) {
 		if (str_is(dtype->text, tensor_type_name(type))) {
 			t->type = type;
 			return 0;

@@ -4,9 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/base/file.h"
 #include "engine/base/quant.h"
 
-enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32 };
+enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32, ROWS_AT_ONCE = 512 };
 
 static const struct weight_scheme schemes[] = {
 	{"bf16", false, WEIGHT_BF16, 0, false},  {"fp8", true, WEIGHT_E4M3, 0, true},    {"fp8w", true, WEIGHT_E4M3, 0, false},
@@ -35,34 +36,56 @@ struct fused {
 	int rows, columns;
 };
 
-static bool all_bf16(const struct fused *f)
+static int no_weights(const struct tensor *t, struct error *e)
 {
-	for (int i = 0; i < f->count; i++)
-		if (f->tensors[i]->type != TENSOR_BF16)
-			return false;
-	return true;
+	return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
 }
 
 /* As stored: BF16 when every part is, else widened to f32 (exact for F16 and F32). */
+static enum weight_format stored_format(const struct fused *f)
+{
+	for (int i = 0; i < f->count; i++)
+		if (!tensor_is_bf16(f->tensors[i]))
+			return WEIGHT_F32;
+	return WEIGHT_BF16;
+}
+
+static size_t value_size(enum weight_format stored)
+{
+	return stored == WEIGHT_BF16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Rows of a tensor in its stored format, [n, columns]. What was read of the file leaves memory again. row: scratch of one row. */
+static int read_rows(const struct tensor *t, enum weight_format stored, int first, int n, float *row, void *out, struct error *e)
+{
+	size_t row_bytes = t->size / (size_t)t->shape[0];
+	int status = stored == WEIGHT_BF16 ? tensor_rows_to_bf16(t, first, n, row, out) : tensor_rows_to_float(t, first, n, out);
+
+	file_map_release(t->data + (size_t)first * row_bytes, (size_t)n * row_bytes);
+	return status < 0 ? no_weights(t, e) : 0;
+}
+
+/* *data: fresh memory that *m borrows. */
 static int matrix_as_stored(const struct fused *f, struct host_matrix *m, void **data, struct error *e)
 {
-	bool bf16 = all_bf16(f);
-	size_t size = bf16 ? sizeof(uint16_t) : sizeof(float);
-	char *out = mem_calloc((size_t)f->rows * (size_t)f->columns, size, e);
+	enum weight_format format = stored_format(f);
+	size_t row_bytes = (size_t)f->columns * value_size(format);
+	char *out = mem_calloc((size_t)f->rows, row_bytes, e);
+	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
+	int status = out && row ? 0 : ERR_MEMORY;
 
-	if (!out)
-		return ERR_MEMORY;
 	*data = out;
-	*m = (struct host_matrix){.format = bf16 ? WEIGHT_BF16 : WEIGHT_F32, .rows = f->rows, .columns = f->columns, .data = out};
+	*m = (struct host_matrix){.format = format, .rows = f->rows, .columns = f->columns, .data = out};
 	for (int i = 0; i < f->count; i++) {
-		const struct tensor *t = f->tensors[i];
-		if (bf16)
-			memcpy(out, t->data, t->size);
-		else if (tensor_to_float(t, 0, t->count, (float *)(void *)out) < 0)
-			return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
-		out += t->count * size;
+		int rows = (int)f->tensors[i]->shape[0];
+		for (int first = 0; first < rows && status == 0; first += ROWS_AT_ONCE) {
+			int n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+			status = read_rows(f->tensors[i], format, first, n, row, out, e);
+			out += (size_t)n * row_bytes;
+		}
 	}
-	return 0;
+	free(row);
+	return status;
 }
 
 struct quantized {
@@ -85,8 +108,8 @@ static int quantize_row(const struct weight_scheme *scheme, const struct tensor 
 {
 	uint8_t *codes = q->codes + (size_t)row * (size_t)columns;
 
-	if (tensor_to_float(t, (uint64_t)row_in_tensor * (uint64_t)columns, (uint64_t)columns, q->row) < 0)
-		return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
+	if (tensor_rows_to_float(t, row_in_tensor, 1, q->row) < 0)
+		return no_weights(t, e);
 	float amax = row_amax(q->row, columns);
 	if (!isfinite(amax))
 		return error_set(e, ERR_INPUT, "tensor %s: row %d holds a value that is not finite; it cannot be quantised to %s",
@@ -114,9 +137,11 @@ static int matrix_quantize(const struct fused *f, const struct weight_scheme *sc
 	q->group_scales = mem_calloc(groups ? rows * groups : 1, sizeof *q->group_scales, e);
 	if (!q->codes || !q->row || !q->scales || !q->group_scales)
 		return ERR_MEMORY;
-	for (int i = 0; i < f->count; i++)
+	for (int i = 0; i < f->count; i++) {
 		for (int r = 0; r < (int)f->tensors[i]->shape[0]; r++)
 			TRY(quantize_row(scheme, f->tensors[i], r, row++, f->columns, q, e));
+		file_map_release(f->tensors[i]->data, f->tensors[i]->size);
+	}
 	*m = (struct host_matrix){.format = scheme->format, .rows = f->rows, .columns = f->columns, .group = scheme->group,
 				  .data = q->codes, .scales = q->scales, .group_scales = q->group_scales};
 	return 0;
@@ -192,8 +217,8 @@ static int read_vector(struct reader *r, const char *name, int n, float *out, st
 {
 	const struct tensor *t;
 	TRY(checkpoint_require(r->checkpoint, name, n, 0, &t, e));
-	if (tensor_to_float(t, 0, t->count, out) < 0)
-		return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", name, tensor_type_name(t->type));
+	if (tensor_rows_to_float(t, 0, n, out) < 0)
+		return no_weights(t, e);
 	r->weights->bytes += t->size;
 	r->weights->parameters += t->count;
 	return 0;
@@ -236,7 +261,7 @@ static int load_kv_scale(struct reader *r, const char *const names[2], float *ou
 {
 	*out = 1.0f;
 	for (int i = 0; i < 2; i++) {
-		const struct tensor *t = checkpoint_find(r->checkpoint, layer_name(r, names[i]));
+		const struct tensor *t = checkpoint_use(r->checkpoint, layer_name(r, names[i]));
 		if (!t)
 			continue;
 		if (t->count != 1 || tensor_to_float(t, 0, 1, out) < 0 || !isfinite(*out) || *out <= 0.0f)
@@ -293,36 +318,48 @@ static int load_ffn(struct reader *r, const struct model_config *c, struct layer
 	return 0;
 }
 
-/* The embedding as the backend's embed op reads it, and the head (the same matrix where tied). */
+/* The embedding as the backend's embed op reads it, in pieces, so that no second copy of it is ever held. */
+static int upload_embedding(struct model_weights *w, const struct fused *f, struct error *e)
+{
+	struct backend *b = w->backend;
+	enum weight_format format = stored_format(f);
+	size_t row_bytes = (size_t)f->columns * value_size(format);
+	char *piece = mem_calloc(ROWS_AT_ONCE, row_bytes, e);
+	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
+	int status = 0;
+
+	w->embedding_format = format;
+	w->embedding = piece && row ? b->ops->alloc(b, (size_t)f->rows * row_bytes, e) : NULL;
+	if (!w->embedding)
+		status = ERR_MEMORY;
+	for (int first = 0; first < f->rows && status == 0; first += ROWS_AT_ONCE) {
+		int n = f->rows - first < ROWS_AT_ONCE ? f->rows - first : ROWS_AT_ONCE;
+		status = read_rows(f->tensors[0], format, first, n, row, piece, e);
+		if (status == 0)
+			b->ops->upload(b, (char *)w->embedding + (size_t)first * row_bytes, piece, (size_t)n * row_bytes);
+	}
+	free(piece);
+	free(row);
+	return status;
+}
+
+/* The embedding, and the head (the same matrix where tied). The head comes first: it is packed from a copy. */
 static int load_embedding(struct reader *r, const struct model_config *c, struct error *e)
 {
 	static const struct weight_scheme as_stored = {"bf16", false, WEIGHT_BF16, 0, false};
 	struct model_weights *w = r->weights;
-	struct backend *b = w->backend;
 	const char *head_name = c->tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
 	struct fused embedding = {.count = 1, .rows = c->vocab_size, .columns = c->hidden_size}, head = embedding;
-	struct host_matrix m;
-	void *data = NULL;
 
 	TRY(checkpoint_require(r->checkpoint, "model.embed_tokens.weight", c->vocab_size, c->hidden_size, &embedding.tensors[0], e));
 	TRY(checkpoint_require(r->checkpoint, head_name, c->vocab_size, c->hidden_size, &head.tensors[0], e));
 	TRY(matrix_load(w, &head, &as_stored, -1, &w->head, e));
-	int status = matrix_as_stored(&embedding, &m, &data, e);
-	if (status == 0) {
-		size_t bytes = (size_t)matrix_bytes(&m);
-		w->embedding_format = m.format;
-		w->embedding = b->ops->alloc(b, bytes, e);
-		if (w->embedding)
-			b->ops->upload(b, w->embedding, data, bytes);
-		else
-			status = ERR_MEMORY;
-		if (!c->tied_embeddings) {
-			w->bytes += bytes;
-			w->parameters += (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
-		}
+	if (!c->tied_embeddings) {
+		uint64_t values = (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
+		w->bytes += values * value_size(stored_format(&embedding));
+		w->parameters += values;
 	}
-	free(data);
-	return status;
+	return upload_embedding(w, &embedding, e);
 }
 
 static int load_all(struct reader *r, const struct model_config *c, void (*progress)(int, int), struct error *e)

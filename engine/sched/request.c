@@ -120,12 +120,16 @@ bool request_wants_row(struct request *r, int position, int token, struct logits
 
 	if (!prompt && !sample && !whole)
 		return false;
-	*row = (struct logits_row){.token = token, .target = prompt ? r->tokens[next] : -1, .sample = sample,
-				   .sampling = r->sampling, .position = (uint64_t)next};
+	*row = (struct logits_row){.token = token,
+		.target = prompt ? r->tokens[next] : -1,
+		.sample = sample,
+		.sampling = r->sampling,
+		.position = (uint64_t)next};
 	if (whole)
 		row->all_logprobs = r->rows + (size_t)(next - r->logprobs_from) * (size_t)r->vocab;
 	if (r->top_logprobs > 0 && (prompt || sample)) {
-		size_t at = prompt ? (size_t)(next - r->logprobs_from) : (size_t)(prompt_logprobs + r->n_tokens - r->n_prompt);
+		size_t at = prompt ? (size_t)(next - r->logprobs_from)
+				   : (size_t)(prompt_logprobs + r->n_tokens - r->n_prompt);
 		row->top_count = r->top_logprobs;
 		row->top_ids = r->top_ids + at * (size_t)r->top_logprobs;
 		row->top_logprobs = r->top_values + at * (size_t)r->top_logprobs;
@@ -157,7 +161,8 @@ static bool end(struct request *r, enum engine_finish finish)
 	return true;
 }
 
-static bool take_sample(struct request *r, const struct logits_row *row, const struct tokenizer *tokenizer, const int32_t *eos, int n_eos)
+static bool take_sample(struct request *r, const struct logits_row *row, const struct tokenizer *tokenizer,
+	const int32_t *eos, int n_eos)
 {
 	size_t old_length = r->bytes.length;
 	int at = r->n_tokens - r->n_prompt;
@@ -178,7 +183,7 @@ static bool take_sample(struct request *r, const struct logits_row *row, const s
 }
 
 bool request_take_row(struct request *r, int position, const struct logits_row *row, const struct tokenizer *tokenizer,
-		      const int32_t *eos, int n_eos)
+	const int32_t *eos, int n_eos)
 {
 	if ((row->target >= 0 && isnan(row->target_logprob)) || (row->sample && isnan(row->sampled_logprob))) {
 		error_set(&r->error, ERR_INPUT, "the model's logits after token %d are not numbers", position);
@@ -215,11 +220,19 @@ struct engine_result *request_finish(struct request *r, const struct tokenizer *
 		return NULL;
 	o->tokens = r->tokens, o->logprobs = r->logprobs, o->prompt_logprobs = r->prompt_logprobs;
 	o->prompt_greedy = r->prompt_greedy, o->top_ids = r->top_ids, o->top_values = r->top_values;
-	*face = (struct engine_result){.id = r->id, .finish = r->finish, .error = r->error,
-				       .n_generated = r->n_tokens - r->n_prompt, .ended_by_eos = r->ended_by_eos, .tokens = r->tokens + r->n_prompt,
-				       .logprobs = r->logprobs, .n_prompt_logprobs = request_prompt_logprobs(r),
-				       .prompt_logprobs = r->prompt_logprobs, .prompt_greedy = r->prompt_greedy,
-				       .top_logprobs = r->top_logprobs, .top_ids = r->top_ids, .top_values = r->top_values};
+	*face = (struct engine_result){.id = r->id,
+		.finish = r->finish,
+		.error = r->error,
+		.n_generated = r->n_tokens - r->n_prompt,
+		.ended_by_eos = r->ended_by_eos,
+		.tokens = r->tokens + r->n_prompt,
+		.logprobs = r->logprobs,
+		.n_prompt_logprobs = request_prompt_logprobs(r),
+		.prompt_logprobs = r->prompt_logprobs,
+		.prompt_greedy = r->prompt_greedy,
+		.top_logprobs = r->top_logprobs,
+		.top_ids = r->top_ids,
+		.top_values = r->top_values};
 	face->seconds = clock_seconds() - r->submitted;
 	face->seconds_to_first = r->first > 0.0 ? r->first - r->submitted : face->seconds;
 	text_decode(o, r, tokenizer);

@@ -39,13 +39,18 @@ static void list_free(struct request_list *l)
 /* ---- life ---- */
 
 int scheduler_init(struct scheduler *s, struct model *model, struct kv_pool *pool, const struct tokenizer *tokenizer,
-		   const struct scheduler_limits *limits, struct error *e)
+	const struct scheduler_limits *limits, struct error *e)
 {
 	size_t tokens = (size_t)limits->max_batch_tokens, requests = (size_t)limits->max_requests;
 	int page_size = pool->geometry.page_size, longest = (limits->max_positions + page_size - 1) / page_size;
 
-	*s = (struct scheduler){.model = model, .pool = pool, .tokenizer = tokenizer, .guard = pool->guard, .faults = pool->faults,
-				.limits = *limits, .next_id = 1};
+	*s = (struct scheduler){.model = model,
+		.pool = pool,
+		.tokenizer = tokenizer,
+		.guard = pool->guard,
+		.faults = pool->faults,
+		.limits = *limits,
+		.next_id = 1};
 	pthread_mutex_init(&s->mutex, NULL);
 	list_init(&s->incoming);
 	list_init(&s->waiting);
@@ -65,16 +70,17 @@ int scheduler_init(struct scheduler *s, struct model *model, struct kv_pool *poo
 	s->rows = mem_calloc(tokens, sizeof *s->rows, e);
 	s->row_sequence = mem_calloc(tokens, sizeof *s->row_sequence, e);
 	s->row_position = mem_calloc(tokens, sizeof *s->row_position, e);
-	if (!s->ids || !s->positions || !s->slots || !s->cu_seqlens || !s->first_position || !s->counts || !s->scheduled ||
-	    !s->request_ids || !s->bad || !s->block_tables || !s->rows || !s->row_sequence || !s->row_position)
+	if (!s->ids || !s->positions || !s->slots || !s->cu_seqlens || !s->first_position || !s->counts ||
+		!s->scheduled || !s->request_ids || !s->bad || !s->block_tables || !s->rows || !s->row_sequence ||
+		!s->row_position)
 		return ERR_MEMORY;
 	return 0;
 }
 
 void scheduler_free(struct scheduler *s)
 {
-	void *arrays[] = {s->aborts, s->ids, s->positions, s->slots, s->cu_seqlens, s->first_position, s->counts, s->scheduled,
-			  s->request_ids, s->bad, s->block_tables, s->rows, s->row_sequence, s->row_position};
+	void *arrays[] = {s->aborts, s->ids, s->positions, s->slots, s->cu_seqlens, s->first_position, s->counts,
+		s->scheduled, s->request_ids, s->bad, s->block_tables, s->rows, s->row_sequence, s->row_position};
 
 	list_free(&s->incoming);
 	list_free(&s->waiting);
@@ -93,7 +99,8 @@ static int pages_needed(const struct scheduler *s, int tokens)
 	return (tokens + s->pool->geometry.page_size - 1) / s->pool->geometry.page_size;
 }
 
-/* The last token that is generated is never read back, nor is the last of a prompt that is only scored: neither needs a slot. */
+/* The last token that is generated is never read back, nor is the last of a prompt that is only scored: neither needs a
+ * slot. */
 static int64_t slots_needed(const struct engine_request *r)
 {
 	return (int64_t)r->n_tokens + r->max_tokens - (r->max_tokens == 0 && r->rows ? 0 : 1);
@@ -107,22 +114,26 @@ static int request_check(const struct scheduler *s, const struct engine_request 
 		return error_set(e, ERR_USAGE, "a request needs at least one prompt token");
 	for (int i = 0; i < r->n_tokens; i++)
 		if (r->tokens[i] < 0 || r->tokens[i] >= vocab)
-			return error_set(e, ERR_USAGE, "token %d of the prompt is id %d: expected 0 to %d", i, r->tokens[i], vocab - 1);
+			return error_set(e, ERR_USAGE, "token %d of the prompt is id %d: expected 0 to %d", i,
+				r->tokens[i], vocab - 1);
 	if (r->max_tokens < 0 || r->top_logprobs < 0 || r->top_logprobs > 20 || r->top_logprobs > vocab)
-		return error_set(e, ERR_USAGE, "max_tokens %d, top_logprobs %d: expected at least 0, and at most 20 of the latter",
-				 r->max_tokens, r->top_logprobs);
+		return error_set(e, ERR_USAGE,
+			"max_tokens %d, top_logprobs %d: expected at least 0, and at most 20 of the latter",
+			r->max_tokens, r->top_logprobs);
 	if (r->logprobs_from == 0 || r->logprobs_from > r->n_tokens)
-		return error_set(e, ERR_USAGE, "log-probabilities from token %d: the first that has one is 1, the prompt has %d tokens",
-				 r->logprobs_from, r->n_tokens);
+		return error_set(e, ERR_USAGE,
+			"log-probabilities from token %d: the first that has one is 1, the prompt has %d tokens",
+			r->logprobs_from, r->n_tokens);
 	if (r->n_stops > 0 && !s->tokenizer)
 		return error_set(e, ERR_USAGE, "stop strings need a tokenizer, and the model's folder has none");
 	int64_t slots = slots_needed(r);
 	if (slots > s->limits.max_positions)
-		return error_set(e, ERR_LIMIT, "%d prompt tokens and %d to generate exceed the model's context of %d", r->n_tokens,
-				 r->max_tokens, s->limits.max_positions);
+		return error_set(e, ERR_LIMIT, "%d prompt tokens and %d to generate exceed the model's context of %d",
+			r->n_tokens, r->max_tokens, s->limits.max_positions);
 	if (pages_needed(s, (int)slots) > kv_pool_usable(s->pool))
-		return error_set(e, ERR_LIMIT, "%lld tokens need %d KV pages of %d tokens; the pool has %d", (long long)slots,
-				 pages_needed(s, (int)slots), s->pool->geometry.page_size, kv_pool_usable(s->pool));
+		return error_set(e, ERR_LIMIT, "%lld tokens need %d KV pages of %d tokens; the pool has %d",
+			(long long)slots, pages_needed(s, (int)slots), s->pool->geometry.page_size,
+			kv_pool_usable(s->pool));
 	return 0;
 }
 
@@ -305,28 +316,31 @@ static void batch_build(struct scheduler *s, struct step *step)
 	step->batch.n_rows = step->n_rows;
 }
 
-static int guard_verify(struct scheduler *s, enum kv_guard_phase phase, const struct forward_batch *batch, struct error *e)
+static int guard_verify(
+	struct scheduler *s, enum kv_guard_phase phase, const struct forward_batch *batch, struct error *e)
 {
 	struct kv_guard_batch view = {.step = s->stats.steps,
-				      .n_sequences = batch->n_sequences,
-				      .n_tokens = batch->n_tokens,
-				      .request = s->request_ids,
-				      .cu_seqlens = batch->cu_seqlens,
-				      .first_position = batch->first_position,
-				      .block_tables = batch->block_tables,
-				      .table_stride = batch->table_stride,
-				      .slots = batch->slots,
-				      .tokens = batch->ids};
+		.n_sequences = batch->n_sequences,
+		.n_tokens = batch->n_tokens,
+		.request = s->request_ids,
+		.cu_seqlens = batch->cu_seqlens,
+		.first_position = batch->first_position,
+		.block_tables = batch->block_tables,
+		.table_stride = batch->table_stride,
+		.slots = batch->slots,
+		.tokens = batch->ids};
 	return s->guard->verify(s->guard->context, phase, &view, s->bad, e);
 }
 
-/* A sequence that failed the check before reading must not be read: its tables are pointed at page 0, which is nobody's. */
+/* A sequence that failed the check before reading must not be read: its tables are pointed at page 0, which is
+ * nobody's. */
 static void bad_sequences_park(struct scheduler *s, const struct forward_batch *batch)
 {
 	for (int b = 0; b < batch->n_sequences; b++) {
 		if (!s->bad[b])
 			continue;
-		memset(s->block_tables + (size_t)b * (size_t)s->table_stride, 0, (size_t)s->table_stride * sizeof *s->block_tables);
+		memset(s->block_tables + (size_t)b * (size_t)s->table_stride, 0,
+			(size_t)s->table_stride * sizeof *s->block_tables);
 		for (int t = batch->cu_seqlens[b]; t < batch->cu_seqlens[b + 1]; t++)
 			s->slots[t] = s->positions[t] % s->pool->geometry.page_size;
 	}
@@ -352,10 +366,13 @@ static void publish(struct scheduler *s, const struct step *step)
 	for (int b = 0; b < step->batch.n_sequences; b++) {
 		struct request *r = s->scheduled[b];
 		int in_prompt = r->n_prompt - r->n_computed;
-		s->stats.prompt_tokens += (uint64_t)(in_prompt < 0 ? 0 : in_prompt < s->counts[b] ? in_prompt : s->counts[b]);
+		s->stats.prompt_tokens += (uint64_t)(in_prompt < 0 ? 0
+				: in_prompt < s->counts[b]         ? in_prompt
+								   : s->counts[b]);
 		r->n_computed += s->counts[b];
 		if (s->bad[b]) {
-			error_set(&r->error, ERR_DEVICE, "the %s guard found a page that is not this request's", s->guard->level);
+			error_set(&r->error, ERR_DEVICE, "the %s guard found a page that is not this request's",
+				s->guard->level);
 			r->finish = ENGINE_FAILED;
 			mark_ended(r);
 		}

@@ -1,5 +1,6 @@
-/* Continuous batching: requests wait, are admitted when their pages fit, run in mixed steps of decode tokens and prefill chunks, and leave.
- * A request's pages are reserved for its whole length at admission, so a running request never waits for memory. */
+/* Continuous batching: requests wait, are admitted when their pages fit, run in mixed steps of decode tokens and
+ * prefill chunks, and leave. A request's pages are reserved for its whole length at admission, so a running request
+ * never waits for memory. */
 #ifndef ASSAY_ENGINE_SCHED_SCHEDULER_H
 #define ASSAY_ENGINE_SCHED_SCHEDULER_H
 
@@ -34,22 +35,22 @@ struct scheduler {
 	int n_waiting, n_running;
 
 	/* the step's batch, planned once */
-	int32_t *ids, *positions;      /* [max_batch_tokens] */
-	int64_t *slots;                /* [max_batch_tokens] */
+	int32_t *ids, *positions;                      /* [max_batch_tokens] */
+	int64_t *slots;                                /* [max_batch_tokens] */
 	int32_t *cu_seqlens, *first_position, *counts; /* [max_requests + 1] */
-	struct request **scheduled;    /* [max_requests] */
-	uint64_t *request_ids;         /* [max_requests] */
-	uint8_t *bad;                  /* [max_requests] set by the guard */
-	int32_t *block_tables;         /* [max_requests, table_stride] */
+	struct request **scheduled;                    /* [max_requests] */
+	uint64_t *request_ids;                         /* [max_requests] */
+	uint8_t *bad;                                  /* [max_requests] set by the guard */
+	int32_t *block_tables;                         /* [max_requests, table_stride] */
 	int table_stride;
-	struct logits_row *rows;       /* [max_batch_tokens] */
+	struct logits_row *rows;          /* [max_batch_tokens] */
 	int *row_sequence, *row_position; /* [max_batch_tokens] */
 
 	struct engine_stats stats;
 };
 
 int scheduler_init(struct scheduler *s, struct model *model, struct kv_pool *pool, const struct tokenizer *tokenizer,
-		   const struct scheduler_limits *limits, struct error *e);
+	const struct scheduler_limits *limits, struct error *e);
 void scheduler_free(struct scheduler *s);
 
 /* The faces of engine_submit, engine_abort, engine_step, engine_poll. */

@@ -30,7 +30,8 @@ static uint64_t edge_key(uint32_t node, char byte)
 int added_tokens_add(struct added_tokens *a, struct str text, struct added_leaf leaf, struct error *e)
 {
 	if (text.length == 0 || text.length > ADDED_LENGTH_MAX)
-		return error_set(e, ERR_INPUT, "added token %d is %zu bytes long (as the normalizer leaves it), expected 1 to %d", leaf.id,
+		return error_set(e, ERR_INPUT,
+			"added token %d is %zu bytes long (as the normalizer leaves it), expected 1 to %d", leaf.id,
 			text.length, ADDED_LENGTH_MAX);
 	if (a->node_count == 0)
 		TRY(new_node(a, e));
@@ -47,8 +48,8 @@ int added_tokens_add(struct added_tokens *a, struct str text, struct added_leaf 
 		TRY(pair_map_put(&a->edges, key, (struct pair_value){node, 0}, e));
 	}
 	if (a->leaves[node].id >= 0)
-		return error_set(e, ERR_INPUT, "the added tokens %d and %d are both \"%.*s\" in the text", a->leaves[node].id, leaf.id,
-			STR_ARG(text));
+		return error_set(e, ERR_INPUT, "the added tokens %d and %d are both \"%.*s\" in the text",
+			a->leaves[node].id, leaf.id, STR_ARG(text));
 	a->leaves[node] = leaf;
 	a->begins[(uint8_t)text.data[0]] = true;
 	return 0;
@@ -96,7 +97,7 @@ static int32_t character_at(struct str text, size_t position)
 static bool stands_alone(struct str text, size_t start, size_t end)
 {
 	return (start == 0 || !unicode_is_word(character_at(text, character_before(text, start)))) &&
-	       (end == text.length || !unicode_is_word(character_at(text, end)));
+		(end == text.length || !unicode_is_word(character_at(text, end)));
 }
 
 static size_t white_space_before(struct str text, size_t start, size_t floor)
@@ -130,19 +131,21 @@ static size_t white_space_after(struct str text, size_t end, struct white_run *r
 	return end;
 }
 
-int added_tokens_split(const struct added_tokens *a, const struct pieces *in, const struct piece *whole, struct pieces *out,
-		       struct error *e)
+int added_tokens_split(const struct added_tokens *a, const struct pieces *in, const struct piece *whole,
+	struct pieces *out, struct error *e)
 {
 	struct str text = piece_text(in, whole);
 	struct white_run run = {0};
 	size_t done = 0; /* the text before it is in *out */
 	for (size_t position = 0; position < text.length && a->node_count > 0;) {
 		size_t start = position, end = start + 1;
-		const struct added_leaf *leaf = a->begins[(uint8_t)text.data[start]] ? match_at(a, text, start, &end) : NULL;
+		const struct added_leaf *leaf =
+			a->begins[(uint8_t)text.data[start]] ? match_at(a, text, start, &end) : NULL;
 		position = end;
 		if (!leaf || leaf->is_text || (leaf->single_word && !stands_alone(text, start, end)))
 			continue;
-		/* The search goes on right behind the token even where rstrip reaches further, as the reference does. */
+		/* The search goes on right behind the token even where rstrip reaches further, as the reference
+		 * does. */
 		if (leaf->lstrip)
 			start = white_space_before(text, start, done);
 		if (leaf->rstrip)

@@ -31,8 +31,8 @@ struct added_tokens {
 int added_tokens_add(struct added_tokens *a, struct str text, struct added_leaf leaf, struct error *e);
 
 /* Appends the pieces of one text piece of in: the tokens with their ids, and the text between them. */
-int added_tokens_split(const struct added_tokens *a, const struct pieces *in, const struct piece *whole, struct pieces *out,
-		       struct error *e);
+int added_tokens_split(const struct added_tokens *a, const struct pieces *in, const struct piece *whole,
+	struct pieces *out, struct error *e);
 
 void added_tokens_free(struct added_tokens *a);
 

@@ -30,7 +30,8 @@ static int need_token(const struct vocab *vocab, struct str text, size_t rank, i
 {
 	*id = vocab_find_model(vocab, text);
 	if (*id < 0)
-		return error_set(e, ERR_INPUT, "model: merge %zu needs the token \"%.*s\", which the vocabulary does not have", rank,
+		return error_set(e, ERR_INPUT,
+			"model: merge %zu needs the token \"%.*s\", which the vocabulary does not have", rank,
 			STR_ARG(text));
 	return 0;
 }
@@ -125,8 +126,8 @@ static int push_bytes(const struct bpe *b, struct bpe_scratch *s, struct str cha
 	return 0;
 }
 
-/* Fills symbols with the characters of the piece. An unknown token waits until a known character or the end: so does the reference,
- * where byte tokens overtake it. */
+/* Fills symbols with the characters of the piece. An unknown token waits until a known character or the end: so
+ * does the reference, where byte tokens overtake it. */
 static int push_characters(const struct bpe *b, struct bpe_scratch *s, struct str piece, struct error *e)
 {
 	bool unk_waits = false;
@@ -149,7 +150,8 @@ static int push_characters(const struct bpe *b, struct bpe_scratch *s, struct st
 		if (done || !b->has_unk)
 			continue;
 		if (b->unk < 0)
-			return error_set(e, ERR_INPUT, "the tokenizer's unk_token is not in its vocabulary, and \"%.*s\" needs it",
+			return error_set(e, ERR_INPUT,
+				"the tokenizer's unk_token is not in its vocabulary, and \"%.*s\" needs it",
 				STR_ARG(character));
 		if (unk_waits && !b->fuse_unk)
 			TRY(push_symbol(s, b->unk, e));
@@ -181,13 +183,15 @@ static void sift_down(struct bpe_candidate *heap, size_t count, size_t i)
 	heap[i] = moved;
 }
 
-static const struct pair_value *find_merge(const struct bpe *b, const struct bpe_scratch *s, int32_t left, int32_t right)
+static const struct pair_value *find_merge(
+	const struct bpe *b, const struct bpe_scratch *s, int32_t left, int32_t right)
 {
 	return pair_map_get(&b->merges, pair_key(s->symbols[left].id, s->symbols[right].id));
 }
 
 /* Appends the pair that begins at left, if a merge joins it; the heap's order is the caller's matter. */
-static int push_candidate(const struct bpe *b, struct bpe_scratch *s, int32_t left, int32_t right, bool *pushed, struct error *e)
+static int push_candidate(
+	const struct bpe *b, struct bpe_scratch *s, int32_t left, int32_t right, bool *pushed, struct error *e)
 {
 	const struct pair_value *merge = find_merge(b, s, left, right);
 	*pushed = merge != NULL;

@@ -10,7 +10,7 @@ static int32_t prefix_token(const struct tokenizer *t)
 
 /* Encodes one text; a text that begins with the prefix token's own brings its special tokens along. */
 int encode_once(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
-		       struct error *e)
+	struct error *e)
 {
 	int32_t prefix = prefix_token(t);
 	if (specials == TOKENIZER_SPECIALS && prefix >= 0) {
@@ -26,12 +26,14 @@ int encode_once(const struct tokenizer *t, struct str text, enum tokenizer_speci
 }
 
 /* No context: the prefix token stands before the ids of the continuation, or is the first of them. */
-static int encode_alone(const struct tokenizer *t, struct str continuation, struct token_ids *whole, size_t *n_context,
-			struct error *e)
+static int encode_alone(
+	const struct tokenizer *t, struct str continuation, struct token_ids *whole, size_t *n_context, struct error *e)
 {
 	int32_t prefix = prefix_token(t);
 	if (prefix < 0)
-		return error_set(e, ERR_INPUT, "the context has no tokens, and the tokenizer has neither a BOS nor an EOS token to score from");
+		return error_set(e, ERR_INPUT,
+			"the context has no tokens, and the tokenizer has neither a BOS nor an EOS token to score "
+			"from");
 	size_t start = whole->count;
 	TRY(token_ids_push(whole, prefix, e));
 	TRY(tokenizer_encode(t, continuation, TOKENIZER_PLAIN, whole, e));
@@ -44,8 +46,8 @@ static int encode_alone(const struct tokenizer *t, struct str continuation, stru
 	return 0;
 }
 
-static int encode_joined(const struct tokenizer *t, struct str context, struct str text, enum tokenizer_specials specials,
-			 struct token_ids *whole, size_t *n_context, struct error *e)
+static int encode_joined(const struct tokenizer *t, struct str context, struct str text,
+	enum tokenizer_specials specials, struct token_ids *whole, size_t *n_context, struct error *e)
 {
 	struct token_ids joined = {0};
 	size_t start = whole->count;
@@ -61,8 +63,8 @@ cleanup:
 	return status;
 }
 
-int encode_pair(const struct tokenizer *t, struct str context, struct str continuation, enum tokenizer_specials specials,
-		struct token_ids *whole, size_t *n_context, struct error *e)
+int encode_pair(const struct tokenizer *t, struct str context, struct str continuation,
+	enum tokenizer_specials specials, struct token_ids *whole, size_t *n_context, struct error *e)
 {
 	struct buf text = {0}; /* the two as one */
 	size_t start = whole->count;

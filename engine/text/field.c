@@ -5,7 +5,8 @@
 
 static int wrong(const struct json *object, const char *key, const char *where, const char *expected, struct error *e)
 {
-	return error_set(e, ERR_INPUT, "%s: \"%s\" is %s, expected %s", where, key, json_type_name(json_get(object, key)), expected);
+	return error_set(e, ERR_INPUT, "%s: \"%s\" is %s, expected %s", where, key,
+		json_type_name(json_get(object, key)), expected);
 }
 
 int field_bool(const struct json *object, const char *key, const char *where, bool *out, struct error *e)
@@ -17,7 +18,8 @@ int field_bool(const struct json *object, const char *key, const char *where, bo
 	return 0;
 }
 
-int field_bool_or(const struct json *object, const char *key, const char *where, bool fallback, bool *out, struct error *e)
+int field_bool_or(
+	const struct json *object, const char *key, const char *where, bool fallback, bool *out, struct error *e)
 {
 	const struct json *value = json_get(object, key);
 	*out = fallback;
@@ -57,7 +59,8 @@ int field_character(const struct json *object, const char *key, const char *wher
 {
 	TRY(field_text(object, key, where, out, e));
 	if (utf8_count(*out) != 1)
-		return error_set(e, ERR_INPUT, "%s: \"%s\" is \"%.*s\", expected one character", where, key, STR_ARG(*out));
+		return error_set(
+			e, ERR_INPUT, "%s: \"%s\" is \"%.*s\", expected one character", where, key, STR_ARG(*out));
 	return 0;
 }
 
@@ -67,7 +70,8 @@ int field_refuse_type(const struct json *object, const char *where, const char *
 	if (!json_is(object, JSON_OBJECT) || !json_is(type, JSON_STRING))
 		return error_set(e, ERR_INPUT, "%s is %s without a \"type\", expected null or one of: %s", where,
 			json_type_name(object), known);
-	return error_set(e, ERR_INPUT, "%s of type \"%.*s\" is not supported; known: %s", where, STR_ARG(type->text), known);
+	return error_set(
+		e, ERR_INPUT, "%s of type \"%.*s\" is not supported; known: %s", where, STR_ARG(type->text), known);
 }
 
 int field_pattern(const struct json *object, const char *where, struct pattern **out, struct error *e)
@@ -78,6 +82,6 @@ int field_pattern(const struct json *object, const char *where, struct pattern *
 		return pattern_new_literal(text->text, out, e);
 	if (json_is(regex, JSON_STRING) && !text)
 		return pattern_new_regex(regex->text, where, out, e);
-	return error_set(e, ERR_INPUT, "%s: \"pattern\" is %s, expected {\"String\": text} or {\"Regex\": expression}", where,
-		json_type_name(pattern));
+	return error_set(e, ERR_INPUT, "%s: \"pattern\" is %s, expected {\"String\": text} or {\"Regex\": expression}",
+		where, json_type_name(pattern));
 }

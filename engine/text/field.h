@@ -9,14 +9,17 @@
 /* Each gives an error when the member is missing or of another type. */
 int field_bool(const struct json *object, const char *key, const char *where, bool *out, struct error *e);
 int field_text(const struct json *object, const char *key, const char *where, struct str *out, struct error *e);
-int field_array(const struct json *object, const char *key, const char *where, const struct json **out, struct error *e);
+int field_array(
+	const struct json *object, const char *key, const char *where, const struct json **out, struct error *e);
 /* An integer in [0, end). */
-int field_int(const struct json *object, const char *key, const char *where, int64_t end, int64_t *out, struct error *e);
+int field_int(
+	const struct json *object, const char *key, const char *where, int64_t end, int64_t *out, struct error *e);
 /* A text of one character. */
 int field_character(const struct json *object, const char *key, const char *where, struct str *out, struct error *e);
 
 /* The fallback when the member is missing or null; an error when it is of another type. */
-int field_bool_or(const struct json *object, const char *key, const char *where, bool fallback, bool *out, struct error *e);
+int field_bool_or(
+	const struct json *object, const char *key, const char *where, bool fallback, bool *out, struct error *e);
 
 /* Refuses a value of a "type" that is not known here, with the types that are. */
 int field_refuse_type(const struct json *object, const char *where, const char *known, struct error *e);

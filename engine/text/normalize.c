@@ -103,7 +103,7 @@ static int add_spec(struct normalizer *n, const struct json *spec, struct error 
 	if (str_is(type->text, "Sequence")) {
 		const struct json *parts;
 		TRY(field_array(spec, "normalizers", "normalizer Sequence", &parts, e));
-		JSON_EACH(part, parts)
+		JSON_EACH (part, parts)
 			TRY(add_spec(n, part, e));
 		return 0;
 	}
@@ -182,8 +182,8 @@ static int combining_class(int32_t code_point)
 	return unicode_is_new_to_normal_forms(code_point) ? 0 : utf8proc_get_property(code_point)->combining_class;
 }
 
-/* Canonical order: the marks [start, end) by their class, equal ones in the order of the text. Counted, so that a text of nothing
- * but marks takes no longer than another. */
+/* Canonical order: the marks [start, end) by their class, equal ones in the order of the text. Counted, so that a
+ * text of nothing but marks takes no longer than another. */
 static void order_marks(struct normalize_scratch *s, size_t start, size_t end)
 {
 	bool ordered = true;
@@ -201,7 +201,8 @@ static void order_marks(struct normalize_scratch *s, size_t start, size_t end)
 	memcpy(s->points + start, s->sorted, (end - start) * sizeof(*s->points));
 }
 
-static int decompose(struct normalize_scratch *s, struct str text, utf8proc_option_t form, size_t *count, struct error *e)
+static int decompose(
+	struct normalize_scratch *s, struct str text, utf8proc_option_t form, size_t *count, struct error *e)
 {
 	enum { DECOMPOSITION_MAX = 32 };
 	size_t marks = 0; /* where the marks at the end begin */
@@ -237,7 +238,8 @@ static bool is_ascii(struct str text)
 	return true;
 }
 
-static int normal_form(struct normalize_scratch *s, struct str text, utf8proc_option_t form, struct buf *out, struct error *e)
+static int normal_form(
+	struct normalize_scratch *s, struct str text, utf8proc_option_t form, struct buf *out, struct error *e)
 {
 	size_t count;
 	TRY(decompose(s, text, form, &count, e));
@@ -261,8 +263,8 @@ static void lowercase(struct str text, struct buf *out)
 	}
 }
 
-static int replace(const struct operation *operation, struct normalize_scratch *s, struct str text, struct buf *out, bool *head,
-		   struct error *e)
+static int replace(const struct operation *operation, struct normalize_scratch *s, struct str text, struct buf *out,
+	bool *head, struct error *e)
 {
 	struct pattern_search search = pattern_search_begin(text);
 	struct pattern_match match;
@@ -277,8 +279,8 @@ static int replace(const struct operation *operation, struct normalize_scratch *
 		buf_append_str(out, buf_str(&operation->content));
 		done = match.end;
 		if (out->length > s->limit)
-			return error_set(e, ERR_LIMIT, "normalizer Replace: a text of %zu bytes grows beyond %zu", text.length,
-				s->limit);
+			return error_set(e, ERR_LIMIT, "normalizer Replace: a text of %zu bytes grows beyond %zu",
+				text.length, s->limit);
 	}
 	TRY(found);
 	buf_append(out, text.data + done, text.length - done);
@@ -305,8 +307,8 @@ static struct str strip(struct str text, bool left, bool right, bool *head)
 }
 
 /* One operation: *result is text itself, a part of it, or *out. */
-static int run_operation(const struct operation *operation, struct normalize_scratch *s, struct str text, struct buf *out,
-			 struct str *result, bool *head, struct error *e)
+static int run_operation(const struct operation *operation, struct normalize_scratch *s, struct str text,
+	struct buf *out, struct str *result, bool *head, struct error *e)
 {
 	*result = text;
 	buf_clear(out);
@@ -334,8 +336,8 @@ static int run_operation(const struct operation *operation, struct normalize_scr
 	return buf_check(out, e);
 }
 
-int normalizer_run(const struct normalizer *n, struct normalize_scratch *s, struct str text, struct str *result, bool *head,
-		   struct error *e)
+int normalizer_run(const struct normalizer *n, struct normalize_scratch *s, struct str text, struct str *result,
+	bool *head, struct error *e)
 {
 	assert(text.length > 0);
 	int next = 0; /* the buffer that holds nothing needed */
@@ -344,8 +346,9 @@ int normalizer_run(const struct normalizer *n, struct normalize_scratch *s, stru
 		struct str changed;
 		TRY(run_operation(&n->operations[i], s, text, out, &changed, head, e));
 		if (changed.length > s->limit)
-			return error_set(e, ERR_LIMIT, "normalizer: a text of %zu bytes grows to %zu, at most %zu are taken",
-				text.length, changed.length, s->limit);
+			return error_set(e, ERR_LIMIT,
+				"normalizer: a text of %zu bytes grows to %zu, at most %zu are taken", text.length,
+				changed.length, s->limit);
 		if (changed.data == out->data)
 			next = !next;
 		text = changed;

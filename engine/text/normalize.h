@@ -29,9 +29,9 @@ struct normalize_scratch {
 
 void normalize_scratch_free(struct normalize_scratch *s);
 
-/* *result is text itself or lies in the scratch until its next use. *head becomes false when the result's first byte no longer
- * comes from the text's first character. PRECOND: text is valid UTF-8 and not empty. */
-int normalizer_run(const struct normalizer *n, struct normalize_scratch *s, struct str text, struct str *result, bool *head,
-		   struct error *e);
+/* *result is text itself or lies in the scratch until its next use. *head becomes false when the result's first
+ * byte no longer comes from the text's first character. PRECOND: text is valid UTF-8 and not empty. */
+int normalizer_run(const struct normalizer *n, struct normalize_scratch *s, struct str text, struct str *result,
+	bool *head, struct error *e);
 
 #endif

@@ -8,7 +8,8 @@
 
 #include "engine/base/utf8.h"
 
-/* \w of Oniguruma, without its brackets: besides the letters of Unicode also the superscripts and fractions of Latin-1. */
+/* \w of Oniguruma, without its brackets: besides the letters of Unicode also the superscripts and fractions of
+ * Latin-1. */
 static const char word_class[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
 enum { DEPTH_MAX = 64 }; /* of groups and of classes */
@@ -27,8 +28,8 @@ struct translation {
 
 static int refuse(struct translation *t, const char *what)
 {
-	return error_set(t->e, ERR_INPUT, "%s: pattern \"%.*s\": %s at byte %zu is not supported", t->name, STR_ARG(t->source),
-		what, t->position);
+	return error_set(t->e, ERR_INPUT, "%s: pattern \"%.*s\": %s at byte %zu is not supported", t->name,
+		STR_ARG(t->source), what, t->position);
 }
 
 static int peek(const struct translation *t, size_t ahead)
@@ -171,10 +172,12 @@ static bool escape_anchor(int c, struct buf *out)
 {
 	switch (c) {
 	case 'b':
-		buf_printf(out, "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))", word_class, word_class, word_class, word_class);
+		buf_printf(
+			out, "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))", word_class, word_class, word_class, word_class);
 		return true;
 	case 'B':
-		buf_printf(out, "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))", word_class, word_class, word_class, word_class);
+		buf_printf(
+			out, "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))", word_class, word_class, word_class, word_class);
 		return true;
 	case 'A':
 	case 'Z':
@@ -468,7 +471,8 @@ int onig_to_pcre2(struct str source, const char *name, struct buf *out, struct e
 {
 	struct translation t = {.source = source, .out = out, .name = name, .e = e};
 	if (source.length > INT_MAX / 256 || !utf8_valid(source))
-		return error_set(e, ERR_INPUT, "%s: a pattern of %zu bytes is too long or not UTF-8", name, source.length);
+		return error_set(
+			e, ERR_INPUT, "%s: a pattern of %zu bytes is too long or not UTF-8", name, source.length);
 	while (t.position < source.length)
 		TRY(translate_next(&t));
 	if (t.depth > 0)

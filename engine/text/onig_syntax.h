@@ -7,8 +7,9 @@
 #include "engine/base/error.h"
 #include "engine/base/str.h"
 
-/* Appends the PCRE2 form of source, to be compiled with UTF, UCP and MULTILINE. What would mean something else there and
- * is not rewritten here (POSIX brackets, back references, \X, unions with negated classes ...) is refused by name. */
+/* Appends the PCRE2 form of source, to be compiled with UTF, UCP and MULTILINE. What would mean something else
+ * there and is not rewritten here (POSIX brackets, back references, \X, unions with negated classes ...) is
+ * refused by name. */
 int onig_to_pcre2(struct str source, const char *name, struct buf *out, struct error *e);
 
 #endif

@@ -56,8 +56,8 @@ static int compile(struct pattern *p, struct str translated, const char *name, s
 	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
 	int code = 0;
 	PCRE2_SIZE offset = 0;
-	p->code = pcre2_compile((PCRE2_SPTR)translated.data, translated.length, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code,
-		&offset, context);
+	p->code = pcre2_compile((PCRE2_SPTR)translated.data, translated.length, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
+		&code, &offset, context);
 	pcre2_compile_context_free(context);
 	if (!p->code) {
 		PCRE2_UCHAR reason[256];
@@ -126,12 +126,13 @@ void pattern_scratch_delete(struct pattern_scratch *scratch)
 
 static int match_once(const struct pattern *p, struct pattern_scratch *scratch, struct str text, size_t from)
 {
-	return pcre2_match(p->code, (PCRE2_SPTR)text.data, text.length, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
+	return pcre2_match(
+		p->code, (PCRE2_SPTR)text.data, text.length, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
 }
 
 /* The first match at or after from: 1, 0 or an error. */
 static int search_from(const struct pattern *p, struct pattern_scratch *scratch, struct str text, size_t from,
-		       struct pattern_match *match, struct error *e)
+	struct pattern_match *match, struct error *e)
 {
 	struct str source = {p->source, p->length};
 	if (!p->code) {
@@ -152,8 +153,8 @@ static int search_from(const struct pattern *p, struct pattern_scratch *scratch,
 	if (status < 0) {
 		PCRE2_UCHAR reason[256];
 		pcre2_get_error_message(status, reason, sizeof(reason));
-		return error_set(e, ERR_LIMIT, "pattern \"%.*s\" on a text of %zu bytes: %s", STR_ARG(source), text.length,
-			(const char *)reason);
+		return error_set(e, ERR_LIMIT, "pattern \"%.*s\" on a text of %zu bytes: %s", STR_ARG(source),
+			text.length, (const char *)reason);
 	}
 	const PCRE2_SIZE *range = pcre2_get_ovector_pointer(scratch->data);
 	*match = (struct pattern_match){range[0], range[1]};
@@ -170,7 +171,7 @@ static size_t next_character(struct str text, size_t position)
 }
 
 int pattern_next(const struct pattern *p, struct pattern_scratch *scratch, struct pattern_search *search,
-		 struct pattern_match *match, struct error *e)
+	struct pattern_match *match, struct error *e)
 {
 	while (search->from <= search->text.length) {
 		int found = search_from(p, scratch, search->text, search->from, match, e);

@@ -20,8 +20,8 @@ struct pattern_scratch;
 struct pattern_scratch *pattern_scratch_new(struct error *e);
 void pattern_scratch_delete(struct pattern_scratch *scratch);
 
-/* The matches in a text one after the other, as Oniguruma's find_iter gives them: an empty match right behind the last match does
- * not count. */
+/* The matches in a text one after the other, as Oniguruma's find_iter gives them: an empty match right behind the
+ * last match does not count. */
 struct pattern_search {
 	struct str text; /* valid UTF-8 */
 	size_t from;
@@ -39,6 +39,6 @@ static inline struct pattern_search pattern_search_begin(struct str text)
 
 /* 1 and the next match, 0 when there is none left, ERR_LIMIT when the expression needs too much work on this text. */
 int pattern_next(const struct pattern *p, struct pattern_scratch *scratch, struct pattern_search *search,
-		 struct pattern_match *match, struct error *e);
+	struct pattern_match *match, struct error *e);
 
 #endif

@@ -34,7 +34,8 @@ static inline struct str piece_text(const struct pieces *p, const struct piece *
 /* A part of a piece, as text. */
 static inline struct piece piece_part(const struct piece *whole, size_t start, size_t end)
 {
-	return (struct piece){whole->start + (uint32_t)start, (uint32_t)(end - start), PIECE_TEXT, whole->first && start == 0};
+	return (struct piece){
+		whole->start + (uint32_t)start, (uint32_t)(end - start), PIECE_TEXT, whole->first && start == 0};
 }
 
 #endif

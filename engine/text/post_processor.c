@@ -11,9 +11,10 @@ static int read_marker(const struct json *spec, const char *key, struct token_id
 	const struct json *pair = json_get(spec, key);
 	const struct json *id = json_at(pair, 1);
 	int64_t value;
-	if (!json_is(pair, JSON_ARRAY) || pair->count != 2 || !json_is(id, JSON_NUMBER) || !json_int64(id, &value) || value < 0 ||
-		value >= VOCAB_ID_END)
-		return error_set(e, ERR_INPUT, "post_processor: \"%s\" is %s, expected [token, id]", key, json_type_name(pair));
+	if (!json_is(pair, JSON_ARRAY) || pair->count != 2 || !json_is(id, JSON_NUMBER) || !json_int64(id, &value) ||
+		value < 0 || value >= VOCAB_ID_END)
+		return error_set(
+			e, ERR_INPUT, "post_processor: \"%s\" is %s, expected [token, id]", key, json_type_name(pair));
 	return token_ids_push(ids, (int32_t)value, e);
 }
 
@@ -26,10 +27,11 @@ static int read_special(const struct json *spec, struct str name, struct token_i
 		return error_set(e, ERR_INPUT, "%s: \"%.*s\" is not among its special_tokens", where, STR_ARG(name));
 	const struct json *list;
 	TRY(field_array(special, "ids", where, &list, e));
-	JSON_EACH(id, list) {
+	JSON_EACH (id, list) {
 		int64_t value;
 		if (!json_is(id, JSON_NUMBER) || !json_int64(id, &value) || value < 0 || value >= VOCAB_ID_END)
-			return error_set(e, ERR_INPUT, "%s: the ids of \"%.*s\" hold %.*s, expected integers from 0 to %d", where,
+			return error_set(e, ERR_INPUT,
+				"%s: the ids of \"%.*s\" hold %.*s, expected integers from 0 to %d", where,
 				STR_ARG(name), STR_ARG(id->text), VOCAB_ID_END - 1);
 		TRY(token_ids_push(ids, (int32_t)value, e));
 	}
@@ -42,11 +44,12 @@ static int read_template(struct post_processor *p, const struct json *spec, stru
 	const struct json *pieces;
 	bool seen = false; /* the text itself */
 	TRY(field_array(spec, "single", where, &pieces, e));
-	JSON_EACH(piece, pieces) {
+	JSON_EACH (piece, pieces) {
 		const struct json *sequence = json_get(piece, "Sequence"), *special = json_get(piece, "SpecialToken");
 		struct str id;
 		if (!sequence == !special)
-			return error_set(e, ERR_INPUT, "%s: \"single\" holds %s, expected {\"Sequence\": ...} or {\"SpecialToken\": ...}",
+			return error_set(e, ERR_INPUT,
+				"%s: \"single\" holds %s, expected {\"Sequence\": ...} or {\"SpecialToken\": ...}",
 				where, json_type_name(piece));
 		TRY(field_text(sequence ? sequence : special, "id", where, &id, e));
 		if (special) {
@@ -54,8 +57,8 @@ static int read_template(struct post_processor *p, const struct json *spec, stru
 			continue;
 		}
 		if (!str_is(id, "A") || seen)
-			return error_set(e, ERR_INPUT, "%s: \"single\" has sequence \"%.*s\"%s, expected A once", where, STR_ARG(id),
-				seen ? " after A" : "");
+			return error_set(e, ERR_INPUT, "%s: \"single\" has sequence \"%.*s\"%s, expected A once", where,
+				STR_ARG(id), seen ? " after A" : "");
 		seen = true;
 	}
 	return seen ? 0 : error_set(e, ERR_INPUT, "%s: \"single\" has no sequence A", where);
@@ -72,7 +75,7 @@ static int read_spec(struct post_processor *p, const struct json *spec, bool *ad
 	if (str_is(type->text, "Sequence")) {
 		const struct json *parts;
 		TRY(field_array(spec, "processors", "post_processor Sequence", &parts, e));
-		JSON_EACH(part, parts)
+		JSON_EACH (part, parts)
 			TRY(read_spec(p, part, adds, e));
 		return 0;
 	}
@@ -80,7 +83,8 @@ static int read_spec(struct post_processor *p, const struct json *spec, bool *ad
 	if (!is_template && !str_is(type->text, "BertProcessing") && !str_is(type->text, "RobertaProcessing"))
 		return field_refuse_type(spec, "post_processor", known_types, e);
 	if (*adds)
-		return error_set(e, ERR_INPUT, "post_processor Sequence: more than one part that adds tokens is not supported");
+		return error_set(
+			e, ERR_INPUT, "post_processor Sequence: more than one part that adds tokens is not supported");
 	*adds = true;
 	if (is_template)
 		return read_template(p, spec, e);

@@ -23,7 +23,7 @@ struct stage {
 	enum stage_kind kind;
 	struct pattern *pattern; /* STAGE_SPLIT; owned */
 	enum behavior behavior;
-	bool invert; /* the matches are what stands between the matches */
+	bool invert;     /* the matches are what stands between the matches */
 	struct buf mark; /* STAGE_SPACES: one character */
 	enum prepend_scheme scheme;
 };
@@ -40,8 +40,8 @@ static const char known_types[] =
 static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /* \w as Rust's regex has it; see unicode_is_word. */
-static const char words_pattern[] =
-	"[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}\\s]+";
+static const char words_pattern[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+|[^\\p{Alphabetic}\\p{M}"
+				    "\\p{Nd}\\p{Pc}\\p{Join_Control}\\s]+";
 
 /* ---- From JSON ---- */
 
@@ -74,7 +74,8 @@ static int add_regex(struct pretokenizer *p, const char *regex, enum behavior be
 
 static int read_behavior(const struct json *spec, const char *where, enum behavior *out, struct error *e)
 {
-	static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+	static const char *const names[] = {
+		"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
 	struct str name;
 	TRY(field_text(spec, "behavior", where, &name, e));
 	for (int i = 0; i <= CONTIGUOUS; i++) {
@@ -84,8 +85,9 @@ static int read_behavior(const struct json *spec, const char *where, enum behavi
 		}
 	}
 	return error_set(e, ERR_INPUT,
-		"%s: \"behavior\" is \"%.*s\", expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", where,
-		STR_ARG(name));
+		"%s: \"behavior\" is \"%.*s\", expected Isolated, Removed, MergedWithPrevious, MergedWithNext or "
+		"Contiguous",
+		where, STR_ARG(name));
 }
 
 static int add_split(struct pretokenizer *p, const struct json *spec, struct error *e)
@@ -128,11 +130,12 @@ static int read_scheme(const struct json *spec, const char *where, enum prepend_
 			continue;
 		*out = (enum prepend_scheme)i;
 		if (!prefix && *out != PREPEND_NEVER)
-			return error_set(e, ERR_INPUT, "%s: \"add_prefix_space\" is false, but \"prepend_scheme\" is \"%s\"", where,
-				names[i]);
+			return error_set(e, ERR_INPUT,
+				"%s: \"add_prefix_space\" is false, but \"prepend_scheme\" is \"%s\"", where, names[i]);
 		return 0;
 	}
-	return error_set(e, ERR_INPUT, "%s: \"prepend_scheme\" is \"%.*s\", expected always, first or never", where, STR_ARG(name));
+	return error_set(e, ERR_INPUT, "%s: \"prepend_scheme\" is \"%.*s\", expected always, first or never", where,
+		STR_ARG(name));
 }
 
 static int add_metaspace(struct pretokenizer *p, const struct json *spec, struct error *e)
@@ -182,7 +185,7 @@ static int add_spec(struct pretokenizer *p, const struct json *spec, struct erro
 	if (str_is(type->text, "Sequence")) {
 		const struct json *parts;
 		TRY(field_array(spec, "pretokenizers", "pre_tokenizer Sequence", &parts, e));
-		JSON_EACH(part, parts)
+		JSON_EACH (part, parts)
 			TRY(add_spec(p, part, e));
 		return 0;
 	}
@@ -242,7 +245,8 @@ void pretokenize_scratch_free(struct pretokenize_scratch *s)
 
 /* ---- Cutting ---- */
 
-/* The parts of one piece as they come out of a search, matches and what lies between them, put together as the behaviour says. */
+/* The parts of one piece as they come out of a search, matches and what lies between them, put together as the
+ * behaviour says. */
 struct cutter {
 	enum behavior behavior;
 	const struct piece *whole;
@@ -319,8 +323,8 @@ static int cut_end(struct cutter *c, struct error *e)
 	return 0;
 }
 
-static int split_piece(const struct stage *stage, struct pattern_scratch *scratch, struct str text, const struct piece *whole,
-		       struct pieces *out, struct error *e)
+static int split_piece(const struct stage *stage, struct pattern_scratch *scratch, struct str text,
+	const struct piece *whole, struct pieces *out, struct error *e)
 {
 	struct cutter c = {.behavior = stage->behavior, .whole = whole, .out = out, .base = out->count};
 	struct pattern_search search = pattern_search_begin(text);
@@ -339,8 +343,8 @@ static int split_piece(const struct stage *stage, struct pattern_scratch *scratc
 	return cut_end(&c, e);
 }
 
-static int run_split(const struct stage *stage, struct pretokenize_scratch *s, const struct pieces *in, struct pieces *out,
-		     struct error *e)
+static int run_split(const struct stage *stage, struct pretokenize_scratch *s, const struct pieces *in,
+	struct pieces *out, struct error *e)
 {
 	out->text = in->text;
 	for (size_t i = 0; i < in->count; i++) {
@@ -391,8 +395,8 @@ static void rewrite_piece(const struct stage *stage, struct str text, bool first
 	}
 }
 
-static int run_rewrite(const struct stage *stage, struct pretokenize_scratch *s, const struct pieces *in, struct pieces *out,
-		       struct error *e)
+static int run_rewrite(const struct stage *stage, struct pretokenize_scratch *s, const struct pieces *in,
+	struct pieces *out, struct error *e)
 {
 	struct buf *text = &s->texts[s->next_text];
 	s->next_text = !s->next_text;
@@ -413,7 +417,8 @@ static int run_rewrite(const struct stage *stage, struct pretokenize_scratch *s,
 	return buf_check(text, e);
 }
 
-int pretokenizer_run(const struct pretokenizer *p, struct pretokenize_scratch *s, struct pieces *pieces, struct error *e)
+int pretokenizer_run(
+	const struct pretokenizer *p, struct pretokenize_scratch *s, struct pieces *pieces, struct error *e)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		const struct stage *stage = &p->stages[i];

@@ -25,6 +25,7 @@ struct pretokenize_scratch {
 void pretokenize_scratch_free(struct pretokenize_scratch *s);
 
 /* Cuts the text pieces of *pieces further. Their text may then lie in the scratch, until its next use. */
-int pretokenizer_run(const struct pretokenizer *p, struct pretokenize_scratch *s, struct pieces *pieces, struct error *e);
+int pretokenizer_run(
+	const struct pretokenizer *p, struct pretokenize_scratch *s, struct pieces *pieces, struct error *e);
 
 #endif

@@ -99,7 +99,7 @@ static int add_spec(struct token_decoder *d, const struct json *spec, struct err
 	if (str_is(type->text, "Sequence")) {
 		const struct json *parts;
 		TRY(field_array(spec, "decoders", "decoder Sequence", &parts, e));
-		JSON_EACH(part, parts)
+		JSON_EACH (part, parts)
 			TRY(add_spec(d, part, e));
 		return 0;
 	}
@@ -197,7 +197,8 @@ static void replace(const struct part *part, struct pattern_scratch *scratch, st
 	buf_append(out, token.data + done, token.length - done);
 }
 
-/* The byte of "<0xNN>", -1 for any other token. Rust's number reader, which the reference uses, takes a plus sign too. */
+/* The byte of "<0xNN>", -1 for any other token. Rust's number reader, which the reference uses, takes a plus sign
+ * too. */
 static int fallback_byte(struct str token)
 {
 	if (token.length != 6 || memcmp(token.data, "<0x", 3) != 0 || token.data[5] != '>')
@@ -279,7 +280,8 @@ static void write_spaces(const struct part *part, struct str token, bool drop, s
 	buf_append(out, token.data + done, token.length - done);
 }
 
-static void run_part(const struct part *part, struct pattern_scratch *scratch, const struct spellings *in, struct spellings *out)
+static void run_part(
+	const struct part *part, struct pattern_scratch *scratch, const struct spellings *in, struct spellings *out)
 {
 	if (part->kind == PART_BYTE_LEVEL) {
 		run_byte_level(in, out);
@@ -330,7 +332,8 @@ void token_decoder_text(const struct token_decoder *d, struct spellings *tokens,
 		join_with_spaces(tokens, out);
 	else
 		buf_append_str(out, buf_str(&tokens->text));
-	out->failed = out->failed || !scratch || tokens->failed || next.failed || tokens->text.failed || next.text.failed;
+	out->failed =
+		out->failed || !scratch || tokens->failed || next.failed || tokens->text.failed || next.text.failed;
 	spellings_free(&next);
 	pattern_scratch_delete(scratch);
 }

@@ -27,8 +27,8 @@ void spellings_free(struct spellings *s);
 /* Appends the text of all tokens. *tokens is used up. */
 void token_decoder_text(const struct token_decoder *d, struct spellings *tokens, struct buf *out);
 
-/* Appends the bytes of one token, whatever stands beside it: parts that look at its neighbours (Strip, the first mark of Metaspace)
- * leave it as it is, and bytes that are no UTF-8 yet stay. */
+/* Appends the bytes of one token, whatever stands beside it: parts that look at its neighbours (Strip, the first
+ * mark of Metaspace) leave it as it is, and bytes that are no UTF-8 yet stay. */
 void token_decoder_bytes(const struct token_decoder *d, struct str token, struct buf *out);
 
 #endif

@@ -64,11 +64,12 @@ static int check_id(const struct vocab *v, int32_t id, struct str text, size_t t
 	if (vocab_find(v, text) >= 0)
 		return error_set(e, ERR_INPUT, "the token \"%.*s\" is in the vocabulary twice", STR_ARG(text));
 	if (vocab_has(v, id))
-		return error_set(e, ERR_INPUT, "the tokens \"%.*s\" and \"%.*s\" both have id %d", STR_ARG(vocab_text(v, id)), STR_ARG(text),
-			id);
+		return error_set(e, ERR_INPUT, "the tokens \"%.*s\" and \"%.*s\" both have id %d",
+			STR_ARG(vocab_text(v, id)), STR_ARG(text), id);
 	size_t end = VOCAB_HOLES + 8 * token_count;
 	if (id < 0 || id >= VOCAB_ID_END || (size_t)id >= end)
-		return error_set(e, ERR_INPUT, "the token \"%.*s\" has id %d, expected less than %zu in a vocabulary of %zu tokens",
+		return error_set(e, ERR_INPUT,
+			"the token \"%.*s\" has id %d, expected less than %zu in a vocabulary of %zu tokens",
 			STR_ARG(text), id, end < VOCAB_ID_END ? end : VOCAB_ID_END, token_count);
 	return 0;
 }
@@ -104,8 +105,8 @@ static int add_added_tokens(struct tokenizer *t, const struct tokenizer_spec *sp
 }
 
 /* The form that an added token has in a normalised text. */
-static int normalized_form(struct tokenizer *t, struct normalize_scratch *scratch, int32_t id, struct str content, struct str *form,
-			   struct error *e)
+static int normalized_form(struct tokenizer *t, struct normalize_scratch *scratch, int32_t id, struct str content,
+	struct str *form, struct error *e)
 {
 	bool head = true;
 	*form = content;
@@ -123,7 +124,8 @@ static int normalized_form(struct tokenizer *t, struct normalize_scratch *scratc
 	return pair_map_put(&t->forms, (uint64_t)id, range, e);
 }
 
-static int add_searches(struct tokenizer *t, const struct tokenizer_spec *spec, struct normalize_scratch *scratch, struct error *e)
+static int add_searches(
+	struct tokenizer *t, const struct tokenizer_spec *spec, struct normalize_scratch *scratch, struct error *e)
 {
 	for (size_t i = 0; i < spec->added_count; i++) {
 		const struct spec_added *added = &spec->added[i];
@@ -216,7 +218,7 @@ static int name_error(int status, const char *name, struct error *e)
 }
 
 int tokenizer_open(struct str tokenizer_json, const char *name, struct str tokenizer_config, const char *config_name,
-		   struct tokenizer **out, struct error *e)
+	struct tokenizer **out, struct error *e)
 {
 	struct json_document *document = NULL, *config = NULL;
 	struct tokenizer_spec spec = {0};
@@ -242,12 +244,16 @@ int tokenizer_open_folder(const char *folder, struct tokenizer **out, struct err
 {
 	struct buf text = {0}, config = {0};
 	int status = ERR_MEMORY;
-	char *path = path_join(folder, "tokenizer.json", e), *config_path = path_join(folder, "tokenizer_config.json", e);
+	char *path = path_join(folder, "tokenizer.json", e),
+	     *config_path = path_join(folder, "tokenizer_config.json", e);
 	if (!path || !config_path)
 		goto cleanup;
 	TRY_CLEANUP(status, file_read(path, &text, e));
-	if (file_exists(config_path))
+	bool has_config = file_exists(config_path);
+	if (has_config)
 		TRY_CLEANUP(status, file_read(config_path, &config, e));
+	if (has_config && config.length == 0)
+		TRY_CLEANUP(status, error_set(e, ERR_INPUT, "%s: the file is empty, expected a JSON object", config_path));
 	status = tokenizer_open(buf_str(&text), path, buf_str(&config), config_path, out, e);
 
 cleanup:
@@ -315,7 +321,8 @@ static int normalize(const struct tokenizer *t, struct encoder *w, struct error 
 			struct str form;
 			bool head = true;
 			w->normalize.limit = limit - w->normalized.length;
-			TRY(normalizer_run(t->normalizer, &w->normalize, piece_text(&w->pieces, &piece), &form, &head, e));
+			TRY(normalizer_run(
+				t->normalizer, &w->normalize, piece_text(&w->pieces, &piece), &form, &head, e));
 			if (form.length == 0)
 				continue;
 			piece.start = (uint32_t)w->normalized.length;
@@ -330,7 +337,8 @@ static int normalize(const struct tokenizer *t, struct encoder *w, struct error 
 	return buf_check(&w->normalized, e);
 }
 
-static int encode_text(const struct tokenizer *t, struct encoder *w, struct str text, struct token_ids *ids, struct error *e)
+static int encode_text(
+	const struct tokenizer *t, struct encoder *w, struct str text, struct token_ids *ids, struct error *e)
 {
 	w->pattern = pattern_scratch_new(e);
 	if (!w->pattern)
@@ -361,11 +369,12 @@ static int push_all(struct token_ids *ids, const struct token_ids *more, struct 
 	return 0;
 }
 
-int tokenizer_encode(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
-		     struct error *e)
+int tokenizer_encode(const struct tokenizer *t, struct str text, enum tokenizer_specials specials,
+	struct token_ids *ids, struct error *e)
 {
 	if (text.length > TEXT_MAX)
-		return error_set(e, ERR_LIMIT, "a text of %zu bytes is too long for the tokenizer, at most %d are taken", text.length,
+		return error_set(e, ERR_LIMIT,
+			"a text of %zu bytes is too long for the tokenizer, at most %d are taken", text.length,
 			TEXT_MAX);
 	if (!utf8_valid(text))
 		return error_set(e, ERR_INPUT, "a text of %zu bytes for the tokenizer is not UTF-8", text.length);

@@ -23,8 +23,9 @@ int token_ids_push(struct token_ids *ids, int32_t id, struct error *e);
 void token_ids_free(struct token_ids *ids); /* zeroes *ids */
 
 /* Reads tokenizer.json text (name stands in errors) and, where there is one, the folder's tokenizer_config.json text
- * (length 0: none) for bos_token, eos_token, add_bos_token. Parts of tokenizer.json that are not known here
- * (a model type, a normaliser, a pre-tokenizer) are refused by name. */
+ * (length 0: none) for bos_token, eos_token and other special tokens; its add_bos_token has no effect beside a
+ * tokenizer.json, as in transformers 5. Parts of tokenizer.json that are not known here (a model type, a normaliser,
+ * a pre-tokenizer) are refused by name. */
 int tokenizer_open(struct str tokenizer_json, const char *name, struct str tokenizer_config, const char *config_name,
 		   struct tokenizer **out, struct error *e);
 
@@ -35,19 +36,20 @@ void tokenizer_free(struct tokenizer *t);
 
 enum tokenizer_specials {
 	TOKENIZER_PLAIN = 0,    /* never adds BOS/EOS (post-processor off), add_special_tokens=False */
-	TOKENIZER_SPECIALS = 1, /* what the file's post-processor or add_bos_token adds: the tokenizer's own default */
+	TOKENIZER_SPECIALS = 1, /* what the file's post-processor adds: the tokenizer's own default */
 };
 
-/* Appends the ids of text (added tokens inside it are recognised) to *ids. text must be valid UTF-8 (else ERR_INPUT). */
+/* Appends the ids of text (added tokens inside it are recognised) to *ids. text must be valid UTF-8 (else
+ * ERR_INPUT). */
 int tokenizer_encode(const struct tokenizer *t, struct str text, enum tokenizer_specials specials, struct token_ids *ids,
 		     struct error *e);
 
-/* Appends the raw bytes that id stands for (byte-level decoded, not yet UTF-8 checked): bytes add up over ids. A special
- * token gives nothing when skip_special; an id outside the vocabulary gives nothing. */
+/* Appends the raw bytes that id stands for (byte-level decoded, not yet UTF-8 checked): bytes add up over ids. A
+ * special token gives nothing when skip_special; an id outside the vocabulary gives nothing. */
 void tokenizer_decode_id(const struct tokenizer *t, int32_t id, bool skip_special, struct buf *bytes);
 
-/* The text of ids as Hugging Face's decode(skip_special_tokens=skip_special, clean_up_tokenization_spaces=False): bytes joined,
- * then invalid UTF-8 replaced by U+FFFD. */
+/* The text of ids as Hugging Face's decode(skip_special_tokens=skip_special, clean_up_tokenization_spaces=False):
+ * bytes joined, then invalid UTF-8 replaced by U+FFFD. */
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count, bool skip_special, struct buf *text);
 
 /* The vocabulary's own spelling of a token ("Ġthe"), empty for an unknown id. Borrowed. */

@@ -29,7 +29,8 @@ static int read_token(const struct json *value, const char *key, struct spec_add
 }
 
 /* A token with a role: it becomes special, and keeps the flags that it has. *content: empty where there is none. */
-static int put_named(struct tokenizer_spec *spec, const struct json *value, const char *key, struct str *content, struct error *e)
+static int put_named(
+	struct tokenizer_spec *spec, const struct json *value, const char *key, struct str *content, struct error *e)
 {
 	struct spec_added added;
 	bool found;
@@ -68,14 +69,14 @@ static int put_decoder(struct tokenizer_spec *spec, const struct json *decoder, 
 		return ERR_MEMORY;
 	int status = 0;
 	size_t count = 0;
-	JSON_EACH(token, decoder) {
+	JSON_EACH (token, decoder) {
 		struct json number = {.type = JSON_NUMBER, .text = token->key};
 		int64_t id;
 		if (token->shadowed)
 			continue;
 		if (!json_is(token, JSON_OBJECT) || !json_int64(&number, &id) || id < 0 || id >= VOCAB_ID_END) {
-			status = error_set(e, ERR_INPUT, "%s: \"%.*s\" is %s, expected ids from 0 to %d with objects", key,
-				STR_ARG(token->key), json_type_name(token), VOCAB_ID_END - 1);
+			status = error_set(e, ERR_INPUT, "%s: \"%.*s\" is %s, expected ids from 0 to %d with objects",
+				key, STR_ARG(token->key), json_type_name(token), VOCAB_ID_END - 1);
 			goto cleanup;
 		}
 		tokens[count++] = (struct numbered_token){id, token};
@@ -94,7 +95,8 @@ cleanup:
 	return status;
 }
 
-static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+static const char *const roles[] = {
+	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
 
 static bool is_role(struct str key)
@@ -116,11 +118,12 @@ static int put_roles(struct tokenizer_spec *spec, const struct json *root, struc
 
 	/* Tokens of a model's own, such as "image_token". */
 	static const char suffix[] = "_token";
-	JSON_EACH(member, root) {
+	JSON_EACH (member, root) {
 		struct str key = member->key;
 		struct str own;
 		if (member->shadowed || is_role(key) || !json_is(member, JSON_STRING) || key.length < sizeof(suffix) ||
-			!str_equal((struct str){key.data + key.length - (sizeof(suffix) - 1), sizeof(suffix) - 1}, str_of(suffix)))
+			!str_equal((struct str){key.data + key.length - (sizeof(suffix) - 1), sizeof(suffix) - 1},
+				str_of(suffix)))
 			continue;
 		TRY(put_named(spec, member, "a token of the model's own", &own, e));
 	}
@@ -136,8 +139,9 @@ static int put_extras(struct tokenizer_spec *spec, const struct json *root, stru
 	if (!extras || json_is(extras, JSON_NULL))
 		return 0;
 	if (!json_is(extras, JSON_ARRAY) && !json_is(extras, JSON_OBJECT))
-		return error_set(e, ERR_INPUT, "\"extra_special_tokens\" is %s, expected an array of tokens", json_type_name(extras));
-	JSON_EACH(token, extras) {
+		return error_set(e, ERR_INPUT, "\"extra_special_tokens\" is %s, expected an array of tokens",
+			json_type_name(extras));
+	JSON_EACH (token, extras) {
 		struct str content;
 		TRY(put_named(spec, token, "extra_special_tokens", &content, e));
 	}

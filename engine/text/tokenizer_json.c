@@ -14,12 +14,13 @@ static int read_vocab(const struct json *model, struct tokenizer_spec *spec, str
 	spec->tokens = mem_calloc(vocab->count, sizeof(*spec->tokens), e);
 	if (!spec->tokens)
 		return ERR_MEMORY;
-	JSON_EACH(token, vocab) {
+	JSON_EACH (token, vocab) {
 		int64_t id;
 		if (token->shadowed)
 			continue;
 		if (!json_is(token, JSON_NUMBER) || !json_int64(token, &id) || id < 0 || id >= VOCAB_ID_END)
-			return error_set(e, ERR_INPUT, "model: the id of \"%.*s\" is %.*s, expected an integer from 0 to %d",
+			return error_set(e, ERR_INPUT,
+				"model: the id of \"%.*s\" is %.*s, expected an integer from 0 to %d",
 				STR_ARG(token->key), STR_ARG(token->text), VOCAB_ID_END - 1);
 		spec->tokens[spec->token_count++] = (struct spec_token){token->key, (int32_t)id};
 	}
@@ -31,7 +32,8 @@ static int read_merge_text(struct str text, size_t index, struct spec_merge *out
 {
 	size_t space = str_find(text, str_of(" "), 0);
 	if (space == (size_t)-1 || str_find(text, str_of(" "), space + 1) != (size_t)-1)
-		return error_set(e, ERR_INPUT, "model: merge %zu is \"%.*s\", expected two tokens with one space between them", index,
+		return error_set(e, ERR_INPUT,
+			"model: merge %zu is \"%.*s\", expected two tokens with one space between them", index,
 			STR_ARG(text));
 	out->left = (struct str){text.data, space};
 	out->right = (struct str){text.data + space + 1, text.length - space - 1};
@@ -41,8 +43,10 @@ static int read_merge_text(struct str text, size_t index, struct spec_merge *out
 static int read_merge_pair(const struct json *merge, size_t index, struct spec_merge *out, struct error *e)
 {
 	const struct json *left = merge->child, *right = left ? left->next : NULL;
-	if (!json_is(merge, JSON_ARRAY) || merge->count != 2 || !json_is(left, JSON_STRING) || !json_is(right, JSON_STRING))
-		return error_set(e, ERR_INPUT, "model: merge %zu is %s, expected two tokens, as all merges of this file are", index,
+	if (!json_is(merge, JSON_ARRAY) || merge->count != 2 || !json_is(left, JSON_STRING) ||
+		!json_is(right, JSON_STRING))
+		return error_set(e, ERR_INPUT,
+			"model: merge %zu is %s, expected two tokens, as all merges of this file are", index,
 			json_type_name(merge));
 	*out = (struct spec_merge){left->text, right->text};
 	return 0;
@@ -57,7 +61,7 @@ static int read_merges(const struct json *model, struct tokenizer_spec *spec, st
 		return ERR_MEMORY;
 	bool is_text = json_is(merges->child, JSON_STRING);
 	size_t index = 0;
-	JSON_EACH(merge, merges) {
+	JSON_EACH (merge, merges) {
 		struct spec_merge *out = &spec->merges[spec->merge_count];
 		if (is_text && json_is(merge, JSON_STRING)) {
 			/* The head line of the merges.txt that such a list was made from. */
@@ -65,7 +69,8 @@ static int read_merges(const struct json *model, struct tokenizer_spec *spec, st
 				continue;
 			TRY(read_merge_text(merge->text, index, out, e));
 		} else if (is_text) {
-			return error_set(e, ERR_INPUT, "model: merge %zu is %s, expected a string, as all merges of this file are", index,
+			return error_set(e, ERR_INPUT,
+				"model: merge %zu is %s, expected a string, as all merges of this file are", index,
 				json_type_name(merge));
 		} else {
 			TRY(read_merge_pair(merge, index, out, e));
@@ -83,11 +88,14 @@ static int refuse_affixes(const struct json *model, struct error *e)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		const struct json *value = json_get(model, keys[i]);
 		if (value && !json_is(value, JSON_NULL) && !(json_is(value, JSON_STRING) && value->text.length == 0))
-			return error_set(e, ERR_INPUT, "model: \"%s\" is not supported, expected null or an empty string", keys[i]);
+			return error_set(e, ERR_INPUT,
+				"model: \"%s\" is not supported, expected null or an empty string", keys[i]);
 	}
 	const struct json *dropout = json_get(model, "dropout");
 	if (dropout && !json_is(dropout, JSON_NULL) && !(json_is(dropout, JSON_NUMBER) && json_double(dropout) == 0))
-		return error_set(e, ERR_INPUT, "model: \"dropout\" is not supported, expected null or 0: the same text must give the same tokens");
+		return error_set(e, ERR_INPUT,
+			"model: \"dropout\" is not supported, expected null or 0: the same text must give the same "
+			"tokens");
 	return 0;
 }
 
@@ -111,20 +119,22 @@ static int read_model(const struct json *model, struct tokenizer_spec *spec, str
 
 /* ---- Added tokens ---- */
 
-/* The ids that the file writes must be sane and differ; the place of a token decides its id, as in the reference. seen: written id ->
- * entry of the list. */
-static int check_written_id(const struct json *list, const struct json *token, size_t index, struct pair_map *seen, struct error *e)
+/* The ids that the file writes must be sane and differ; the place of a token decides its id, as in the reference.
+ * seen: written id -> entry of the list. */
+static int check_written_id(
+	const struct json *list, const struct json *token, size_t index, struct pair_map *seen, struct error *e)
 {
 	int64_t id;
 	TRY(field_int(token, "id", "added_tokens", VOCAB_ID_END, &id, e));
 	const struct pair_value *earlier = pair_map_get(seen, (uint64_t)id);
 	if (!earlier)
 		return pair_map_put(seen, (uint64_t)id, (struct pair_value){(uint32_t)index, 0}, e);
-	struct str first = json_get(json_at(list, earlier->first), "content")->text, second = json_get(token, "content")->text;
+	struct str first = json_get(json_at(list, earlier->first), "content")->text,
+		   second = json_get(token, "content")->text;
 	if (str_equal(first, second))
 		return 0;
-	return error_set(e, ERR_INPUT, "added_tokens: \"%.*s\" and \"%.*s\" both have id %lld", STR_ARG(first), STR_ARG(second),
-		(long long)id);
+	return error_set(e, ERR_INPUT, "added_tokens: \"%.*s\" and \"%.*s\" both have id %lld", STR_ARG(first),
+		STR_ARG(second), (long long)id);
 }
 
 static int read_added_token(const struct json *token, struct spec_added *out, struct error *e)
@@ -147,7 +157,7 @@ static int read_added(const struct json *root, struct tokenizer_spec *spec, stru
 	struct pair_map seen = {0};
 	int status = 0;
 	size_t index = 0;
-	JSON_EACH(token, list) {
+	JSON_EACH (token, list) {
 		struct spec_added added = {0};
 		TRY_CLEANUP(status, read_added_token(token, &added, e));
 		TRY_CLEANUP(status, spec_add(spec, added, e));

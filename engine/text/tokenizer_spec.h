@@ -36,18 +36,18 @@ struct tokenizer_spec {
 	struct spec_merge *merges; /* by rank; owned */
 	size_t merge_count;
 	bool has_unk;
-	struct str unk; /* stands for what the vocabulary cannot spell; without it that is left out */
-	bool fuse_unk;  /* one for a run of them */
+	struct str unk;     /* stands for what the vocabulary cannot spell; without it that is left out */
+	bool fuse_unk;      /* one for a run of them */
 	bool byte_fallback; /* spells unknown characters as <0xNN> first */
 	bool ignore_merges; /* a piece that is a token is that token, whatever the merges give */
 
-	/* Owned; filled by spec_add. Those that the vocabulary lacks get the ids after it in this order; from own_added on the count
-	 * begins anew behind the largest id so far. */
+	/* Owned; filled by spec_add. Those that the vocabulary lacks get the ids after it in this order; from
+	 * own_added on the count begins anew behind the largest id so far. */
 	struct spec_added *added;
 	size_t added_count, added_capacity;
 	size_t own_added;
 	struct vocab places; /* content -> index into added */
-	bool split_special; /* control tokens in the text are text */
+	bool split_special;  /* control tokens in the text are text */
 
 	const struct json *normalizer; /* each as tokenizer.json has it; may be NULL */
 	const struct json *pre_tokenizer;
@@ -57,7 +57,8 @@ struct tokenizer_spec {
 	struct str bos, eos; /* length 0: none */
 };
 
-/* Appends to added, or replaces what was said of the same token; once special, a token stays so. An empty one is left out. */
+/* Appends to added, or replaces what was said of the same token; once special, a token stays so. An empty one is
+ * left out. */
 int spec_add(struct tokenizer_spec *spec, struct spec_added added, struct error *e);
 
 /* NULL where there is none of that content. Valid until the next spec_add. */
@@ -66,6 +67,7 @@ const struct spec_added *spec_find_added(const struct tokenizer_spec *spec, stru
 void tokenizer_spec_free(struct tokenizer_spec *spec); /* zeroes *spec */
 
 /* fingerprint: 64 hex digits (tokenizer_fingerprint). */
-int tokenizer_build(const struct tokenizer_spec *spec, const char *fingerprint, struct tokenizer **out, struct error *e);
+int tokenizer_build(
+	const struct tokenizer_spec *spec, const char *fingerprint, struct tokenizer **out, struct error *e);
 
 #endif

@@ -14,7 +14,8 @@ bool unicode_is_word(int32_t code_point);
 /* The lower case of one character alone, without regard to its neighbours: one or two code points. Returns how many. */
 int unicode_lower(int32_t code_point, int32_t out[2]);
 
-/* Characters newer than Unicode 9 that decompose or combine: the reference's normaliser knows Unicode 9 and leaves them alone. */
+/* Characters newer than Unicode 9 that decompose or combine: the reference's normaliser knows Unicode 9 and leaves
+ * them alone. */
 bool unicode_is_new_to_normal_forms(int32_t code_point);
 
 #endif

@@ -32,7 +32,8 @@ struct vocab {
 	size_t mask;
 };
 
-/* Ids stay below this, and below VOCAB_HOLES + 8 for each token, so that a few bytes of a file never ask for gigabytes. */
+/* Ids stay below this, and below VOCAB_HOLES + 8 for each token, so that a few bytes of a file never ask for
+ * gigabytes. */
 enum { VOCAB_ID_END = 1 << 24, VOCAB_HOLES = 1 << 16 };
 
 /* Adds a spelling. PRECOND: 0 <= id < VOCAB_ID_END, the id and the spelling are not there yet. */

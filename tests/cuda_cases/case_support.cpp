@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/cuda_cases/case_support.h"
+#include "tests/cuda_cases/case_support.cuh"
 
 void device_require(cudaError_t status, const char *what)
 {
@@ -33,8 +33,8 @@ int compare_bits(const char *what, const float *values, const float *expected, s
 {
 	for (size_t i = 0; i < n; i++)
 		if (memcmp(&values[i], &expected[i], sizeof(float)) != 0)
-			return error_set(e, ERR_INPUT, "%s: [%zu][%zu] is %a (%.9g), expected the bits of %a (%.9g)", what,
-				i / row, i % row, (double)values[i], (double)values[i], (double)expected[i],
+			return error_set(e, ERR_INPUT, "%s: [%zu][%zu] is %a (%.9g), expected the bits of %a (%.9g)",
+				what, i / row, i % row, (double)values[i], (double)values[i], (double)expected[i],
 				(double)expected[i]);
 	return 0;
 }
@@ -52,5 +52,6 @@ int compare_nmse(const char *what, const float *values, const float *expected, s
 	}
 	if (error <= most * power)
 		return 0;
-	return error_set(e, ERR_INPUT, "%s: normalised mean squared error %g, at most %g expected", what, error / power, most);
+	return error_set(
+		e, ERR_INPUT, "%s: normalised mean squared error %g, at most %g expected", what, error / power, most);
 }

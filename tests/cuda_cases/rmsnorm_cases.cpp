@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "cuda/kernels.cuh"
-#include "tests/cuda_cases/case_support.h"
+#include "tests/cuda_cases/case_support.cuh"
 
 extern "C" {
 #include "engine/cpu/ref.h"

@@ -9,6 +9,14 @@
 #include "tests/cuda_on_cpu/cuda_runtime.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#define FIBERS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FIBERS_SANITIZED
+#endif
+#endif
+
+#ifdef FIBERS_SANITIZED
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 /* Of fibers that an error left in the middle of their functions. */
@@ -29,7 +37,8 @@ dim3 blockDim, gridDim;
 static void fiber_main(void);
 
 #if defined(__x86_64__)
-/* swapcontext asks the kernel for the signal mask each time, which takes 50 times as long; there are millions of switches. */
+/* swapcontext asks the kernel for the signal mask each time, which takes 50 times as long; there are millions of
+ * switches. */
 struct context {
 	void *stack_pointer;
 };
@@ -62,7 +71,8 @@ static void context_switch(context *from, context *to)
 
 static void context_start(context *c, const void *stack, size_t bytes)
 {
-	/* what a first switch takes off: six registers, then fiber_main's address, on whose entry the stack is as after a call */
+	/* what a first switch takes off: six registers, then fiber_main's address, on whose entry the stack is as
+	 * after a call */
 	void **top = reinterpret_cast<void **>(reinterpret_cast<uintptr_t>(stack) + bytes) - 2;
 	*top = reinterpret_cast<void *>(fiber_main);
 	c->stack_pointer = top - 6;
@@ -200,9 +210,14 @@ static int runnable_from(int first, bool upward)
 /* The next thread to run, -1: none can. */
 static int choose(void)
 {
-	const int thread = gpu.seed == 0 ? runnable_from(0, true) :
-		gpu.seed == 1            ? runnable_from(THREADS_MAX - 1, false) :
-					   runnable_from((int)((random_next() >> 32) * (uint64_t)gpu.n_threads >> 32), random_next() >> 63);
+	int first = gpu.seed == 0 ? 0 : THREADS_MAX - 1;
+	bool upward = gpu.seed == 0;
+	if (gpu.seed > 1) {
+		const uint64_t chance = random_next();
+		first = (int)((chance >> 32) * (uint64_t)gpu.n_threads >> 32);
+		upward = chance % 2 == 0;
+	}
+	const int thread = runnable_from(first, upward);
 	if (thread >= 0)
 		gpu.runnable[thread / 64] &= ~((uint64_t)1 << thread % 64);
 	return thread;
@@ -242,8 +257,8 @@ static void fiber_leave(void)
 static void fail_ended(int waiting, int ended)
 {
 	const site *where = &gpu.fibers[waiting].where;
-	fail(cudaErrorLaunchFailure, "divergent barrier: thread %d waits at %s:%d, thread %d has ended", waiting, where->file,
-		where->line, ended);
+	fail(cudaErrorLaunchFailure, "divergent barrier: thread %d waits at %s:%d, thread %d has ended", waiting,
+		where->file, where->line, ended);
 }
 
 static void fiber_main(void)
@@ -269,8 +284,8 @@ static void barrier_wait(struct barrier *b, int first, int n, fiber_state state,
 		b->first = gpu.running;
 	const site *other = &gpu.fibers[b->first].where;
 	if (other->line != line || (other->file != file && strcmp(other->file, file) != 0))
-		fail(cudaErrorLaunchFailure, "divergent barrier: thread %d waits at %s:%d, thread %d at %s:%d", b->first,
-			other->file, other->line, gpu.running, file, line);
+		fail(cudaErrorLaunchFailure, "divergent barrier: thread %d waits at %s:%d, thread %d at %s:%d",
+			b->first, other->file, other->line, gpu.running, file, line);
 	if (b->arrived == n) {
 		b->arrived = 0;
 		make_runnable(first, n);
@@ -356,7 +371,8 @@ static void fiber_start(int thread)
 	fiber *f = &gpu.fibers[thread];
 	const unsigned t = (unsigned)thread;
 	if (!f->stack) { /* with a page below it that must not be touched */
-		void *memory = mmap(NULL, PAGE + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *memory =
+			mmap(NULL, PAGE + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (memory == MAP_FAILED || mprotect(memory, PAGE, PROT_NONE) != 0) {
 			perror("stack of a fiber");
 			abort();
@@ -379,8 +395,8 @@ static void fail_deadlock(void)
 	while (gpu.fibers[waiting].state == DONE)
 		waiting++;
 	const site *where = &gpu.fibers[waiting].where;
-	fail(cudaErrorLaunchFailure, "deadlock: thread %d waits at %s:%d for threads that never come", waiting, where->file,
-		where->line);
+	fail(cudaErrorLaunchFailure, "deadlock: thread %d waits at %s:%d for threads that never come", waiting,
+		where->file, where->line);
 }
 
 static void block_run(void)
@@ -423,11 +439,11 @@ static bool configuration_allowed(const void *kernel, size_t shared_bytes)
 		if (a.first == kernel)
 			most = (size_t)a.second;
 	const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
-	if (threads > 0 && threads <= THREADS_MAX && threads % LANES == 0 && gridDim.x && gridDim.y && gridDim.y < 65536 &&
-		gridDim.z && gridDim.z < 65536 && shared_bytes <= most)
+	if (threads > 0 && threads <= THREADS_MAX && threads % LANES == 0 && gridDim.x && gridDim.y &&
+		gridDim.y < 65536 && gridDim.z && gridDim.z < 65536 && shared_bytes <= most)
 		return true;
-	fail(cudaErrorInvalidConfiguration, "grid %u x %u x %u of %u threads with %zu bytes of shared memory", gridDim.x,
-		gridDim.y, gridDim.z, threads, shared_bytes);
+	fail(cudaErrorInvalidConfiguration, "grid %u x %u x %u of %u threads with %zu bytes of shared memory",
+		gridDim.x, gridDim.y, gridDim.z, threads, shared_bytes);
 	return false;
 }
 

@@ -1,6 +1,7 @@
-/* The stand-in for a GPU: CUDA threads are fibers of one CPU thread, blocks run one after another. How fibers take turns, in which
- * order blocks run and when an asynchronous copy arrives follow from a seed, so that a missing barrier or wait shows as a
- * difference between seeds, as NaN (shared memory starts as NaN), or as an error of the launch. */
+/* The stand-in for a GPU: CUDA threads are fibers of one CPU thread, blocks run one after another. How fibers take
+ * turns, in which order blocks run and when an asynchronous copy arrives follow from a seed, so that a missing
+ * barrier or wait shows as a difference between seeds, as NaN (shared memory starts as NaN), or as an error of the
+ * launch. */
 #ifndef ASSAY_TESTS_CUDA_ON_CPU_H
 #define ASSAY_TESTS_CUDA_ON_CPU_H
 
@@ -10,13 +11,15 @@
 extern "C" {
 #endif
 
-/* Seed 0: threads in ascending order, copies as late as possible. Seed 1: descending, copies at once. Others: by chance. */
+/* Seed 0: threads in ascending order, copies as late as possible. Seed 1: descending, copies at once. Others: by
+ * chance. */
 void cuda_on_cpu_seed(uint64_t seed);
 
 /* Kernels with one known fault each, and sound ones: is the fault noticed? */
 struct shim_case {
 	const char *name;
-	const char *error; /* part of the launch's error message; "" where some seed must give another result; NULL: sound */
+	/* Part of the launch's error message; "" where some seed must give another result; NULL: sound. */
+	const char *error;
 	/* Runs a kernel over out[n]. Returns the launch's error message, or NULL. */
 	const char *(*run)(float *out, int n);
 	float (*expected)(int i);

@@ -65,12 +65,12 @@ static inline float __uint_as_float(uint32_t bits)
 	return value;
 }
 
-/* ---- barriers and exchanges ----
- * All threads of a block, or of a warp, must come to the same line; else the launch fails and names both. Warps are whole, masks
- * full: the kernels of this project use no others. */
+/* ---- barriers and exchanges ---- All threads of a block, or of a warp, must come to the same line; else the launch
+ * fails and names both. Warps are whole, masks full: the kernels of this project use no others. */
 
 void cuda_on_cpu_block_barrier(const char *file, int line);
-/* Deposits a lane's bytes and waits for the other lanes. Returns the deposits, `stride` bytes apart, until the lane's next call. */
+/* Deposits a lane's bytes and waits for the other lanes. Returns the deposits, `stride` bytes apart, until the
+ * lane's next call. */
 const void *cuda_on_cpu_warp_exchange(const void *own, size_t bytes, unsigned mask, const char *file, int line);
 enum { CUDA_ON_CPU_EXCHANGE = 32 /* bytes between two lanes' deposits */ };
 
@@ -97,8 +97,8 @@ template <class T> struct cuda_on_cpu_gathered {
 
 /* Every lane's value, for every lane. */
 template <class T>
-static inline cuda_on_cpu_gathered<T> cuda_on_cpu_gather(const T &own, unsigned mask = 0xffffffffu,
-	const char *file = __builtin_FILE(), int line = __builtin_LINE())
+static inline cuda_on_cpu_gathered<T> cuda_on_cpu_gather(
+	const T &own, unsigned mask = 0xffffffffu, const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
 	static_assert(sizeof(T) <= CUDA_ON_CPU_EXCHANGE, "a deposit has room for it");
 	return {static_cast<const unsigned char *>(cuda_on_cpu_warp_exchange(&own, sizeof(T), mask, file, line))};

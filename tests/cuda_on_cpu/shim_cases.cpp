@@ -197,8 +197,8 @@ static void sound_shuffles(float *out)
 	const int from = __shfl_sync(WHOLE_WARP, lane, (lane + 5) % WARP);
 	const int across = __shfl_xor_sync(WHOLE_WARP, lane, 9);
 	const int down = __shfl_down_sync(WHOLE_WARP, lane, 3u), up = __shfl_up_sync(WHOLE_WARP, lane, 3u);
-	const bool right = from == (lane + 5) % WARP && across == (lane ^ 9) && down == (lane + 3 < WARP ? lane + 3 : lane) &&
-		up == (lane >= 3 ? lane - 3 : lane);
+	const bool right = from == (lane + 5) % WARP && across == (lane ^ 9) &&
+		down == (lane + 3 < WARP ? lane + 3 : lane) && up == (lane >= 3 ? lane - 3 : lane);
 	out[threadIdx.x] = right ? 1.0f : 0.0f;
 }
 
@@ -215,7 +215,8 @@ static void sound_atomics(float *out)
 	out[threadIdx.x] = (float)(sum + most + first);
 }
 
-/* a[row][k] = row + 2 k, b[k][column] = 3 k - column, both exact in bf16. Thread 4 g + t of the first warp writes row g, column t. */
+/* a[row][k] = row + 2 k, b[k][column] = 3 k - column, both exact in bf16. Thread 4 g + t of the first warp writes
+ * row g, column t. */
 static void sound_mma(float *out)
 {
 	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -268,8 +269,7 @@ static float sum_most_first(int)
 	return (float)(N * (N - 1) / 2 + N - 1 + 7);
 }
 
-template <void (*kernel)(float *), size_t shared_bytes = N * sizeof(float)>
-static const char *run(float *out, int n)
+template <void (*kernel)(float *), size_t shared_bytes = N * sizeof(float)> static const char *run(float *out, int n)
 {
 	LAUNCH(kernel, 1, (unsigned)n, shared_bytes, 0, out);
 	const cudaError_t status = cudaGetLastError();

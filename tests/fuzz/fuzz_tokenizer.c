@@ -1,5 +1,6 @@
-/* The first byte chooses. Even: the rest is text for a byte-level tokenizer, which must give it back. Odd: tokenizer.json, a zero
- * byte, text: the file is refused with a message, or its ids are ids of its vocabulary and decode. */
+/* The first byte chooses. Even: the rest is text for a byte-level tokenizer, which must give it back. Odd:
+ * tokenizer.json, a zero byte, text: the file is refused with a message, or its ids are ids of its vocabulary and
+ * decode. */
 #include "engine/base/utf8.h"
 #include "engine/text/encode_pair.h"
 #include "engine/text/tokenizer.h"
@@ -15,11 +16,14 @@ static void require(bool holds, const char *what)
 }
 
 static const char parts[] =
-	"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":\"Isolated\",\"invert\":false,"
+	"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":\"Isolated\","
+	"\"invert\":false,"
 	"\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| "
 	"?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}},"
-	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},\"decoder\":{\"type\":\"ByteLevel\"},"
-	"\"added_tokens\":[{\"id\":258,\"content\":\"<s>\",\"special\":true,\"normalized\":false,\"lstrip\":false,\"rstrip\":false,"
+	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},\"decoder\":{\"type\":\"ByteLevel\"}"
+	","
+	"\"added_tokens\":[{\"id\":258,\"content\":\"<s>\",\"special\":true,\"normalized\":false,\"lstrip\":false,"
+	"\"rstrip\":false,"
 	"\"single_word\":false}]";
 
 /* The 256 bytes, "lo" and "low". Opened once. */

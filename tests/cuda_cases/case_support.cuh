@@ -1,6 +1,6 @@
 /* What the cases share: memory of the device, random values, comparisons. C++. */
-#ifndef ASSAY_TESTS_CUDA_CASES_CASE_SUPPORT_H
-#define ASSAY_TESTS_CUDA_CASES_CASE_SUPPORT_H
+#ifndef ASSAY_TESTS_CUDA_CASES_CASE_SUPPORT_CUH
+#define ASSAY_TESTS_CUDA_CASES_CASE_SUPPORT_CUH
 
 #include <cuda_runtime.h>
 #include <random>
@@ -40,7 +40,7 @@ template <class T> struct device_array {
 		return values;
 	}
 
-private:
+      private:
 	void allocate()
 	{
 		void *memory = NULL;
@@ -57,9 +57,9 @@ typedef std::mt19937 generator;
 /* n values in [-1, 1). */
 std::vector<float> random_values(generator &g, size_t n);
 
-/* Both return 0, or ERR_INPUT with the place and the values of the first difference. row: values per row, for the message. */
-int compare_bits(
-	const char *what, const float *values, const float *expected, size_t n, size_t row, struct error *e);
+/* Both return 0, or ERR_INPUT with the place and the values of the first difference. row: values per row, for the
+ * message. */
+int compare_bits(const char *what, const float *values, const float *expected, size_t n, size_t row, struct error *e);
 /* Normalised mean squared error; values that are not finite never pass. */
 int compare_nmse(const char *what, const float *values, const float *expected, size_t n, double most, struct error *e);
 
