@@ -13,6 +13,7 @@
 extern "C" {
 #include "engine/backend.h"
 
+/* PRECOND: x, weight and y aligned to 16 bytes where hidden % 4 == 0. */
 int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct error *e);
 
 /* BF16 weights of weight_layout.h. x is rounded to bf16, sums are f32. PRECOND: columns % 4 == 0, x aligned to 16

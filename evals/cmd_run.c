@@ -173,7 +173,10 @@ static int report_print(struct run *r, struct error *e)
 static int dry_run(const struct run_plan *p, struct error *e)
 {
 	struct buf text = {0};
-	run_plan_print(p, &text);
+	if (p->options->json)
+		run_plan_json(p, &text);
+	else
+		run_plan_print(p, &text);
 	int status = buf_check(&text, e);
 	fwrite(buf_text(&text), 1, text.length, stdout);
 	buf_free(&text);

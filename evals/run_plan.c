@@ -173,3 +173,22 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 			   suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
 	buf_printf(out, "answers   %d\n", run_plan_items(p) * p->n_variants);
 }
+
+void run_plan_json(const struct run_plan *p, struct buf *out)
+{
+	buf_append_text(out, "{\"schema_version\": 1, \"model\": ");
+	json_write_string(str_of(p->model), false, out);
+	buf_append_text(out, ", \"database\": ");
+	json_write_string(str_of(p->db), false, out);
+	buf_append_text(out, ", \"variants\": [");
+	for (int i = 0; i < p->n_variants; i++)
+		buf_printf(out, "%s\"%s\"", i ? ", " : "", p->engines[i].variant.name);
+	buf_append_text(out, "], \"suites\": {");
+	for (int i = 0; i < p->n_suites; i++) {
+		buf_append_text(out, i ? ", " : "");
+		json_write_string(str_of(suite_name(p->suites[i])), false, out);
+		buf_printf(out, ": {\"items\": %d, \"of\": %d, \"fewshot\": %d}", suite_count(p->suites[i]), suite_total(p->suites[i]),
+			suite_fewshot(p->suites[i]));
+	}
+	buf_printf(out, "}, \"answers\": %d}\n", run_plan_items(p) * p->n_variants);
+}

@@ -32,7 +32,8 @@ int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char 
 /* The JSON object of provenance that has no column of its own: engine options as in use, data files, suites, seeds. */
 void run_plan_provenance(const struct run_plan *p, const struct engine_facts *facts, struct buf *out);
 
-/* What --dry-run prints. */
+/* What --dry-run prints, as text or as JSON. */
 void run_plan_print(const struct run_plan *p, struct buf *out);
+void run_plan_json(const struct run_plan *p, struct buf *out);
 
 #endif

@@ -222,13 +222,32 @@ static inline const char *path_in(const char *folder, const char *name)
 	return path;
 }
 
+static inline void overwrite(const char *path, const void *bytes, size_t length)
+{
+	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	ck_assert_msg(file >= 0, "%s: %s", path, strerror(errno));
+	ck_assert_int_eq(write(file, bytes, length), (ssize_t)length);
+	close(file);
+}
+
+/* Puts `to` where the file holds `from` first; an empty one stands for all that it holds. */
+static inline void file_change(const char *path, const char *from, const char *to)
+{
+	struct buf text = test_read_file(path), changed = {0};
+	size_t at = str_find(buf_str(&text), str_of(from), 0), end = *from ? at + strlen(from) : text.length;
+	ck_assert_msg(at != SIZE_MAX, "%s holds no %s", path, from);
+	buf_append(&changed, text.data, at);
+	buf_append_text(&changed, to);
+	buf_append(&changed, text.data + end, text.length - end);
+	overwrite(path, buf_text(&changed), changed.length);
+	buf_free(&text);
+	buf_free(&changed);
+}
+
 static inline void file_copy(const char *from, const char *to)
 {
 	struct buf content = test_read_file(from);
-	int file = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	ck_assert_msg(file >= 0, "%s: %s", to, strerror(errno));
-	ck_assert_int_eq(write(file, buf_text(&content), content.length), (ssize_t)content.length);
-	close(file);
+	overwrite(to, buf_text(&content), content.length);
 	buf_free(&content);
 }
 

@@ -19,12 +19,16 @@ struct golden {
 	struct json_document *document;
 };
 
-static struct golden golden_open(const char *path, const char *model)
+static struct golden golden_open_with(const char *path, const char *model, const char *variant)
 {
-	struct golden g = {
-		.engine = open_with(model, "bf16/f32", (struct engine_config){0}), .lines = test_read_file(path)};
+	struct golden g = {.engine = open_with(model, variant, (struct engine_config){0}), .lines = test_read_file(path)};
 	CHECK_OK(engine_text_open(model, &g.text, &test_error));
 	return g;
+}
+
+static struct golden golden_open(const char *path, const char *model)
+{
+	return golden_open_with(path, model, "bf16/f32");
 }
 
 static const struct json *golden_next(struct golden *g)
@@ -149,26 +153,104 @@ START_TEST(all_pocket_values_are_those_of_transformers)
 }
 END_TEST
 
-/* A public model of 30 layers, where its folder is given. */
-START_TEST(smollm2_values_are_those_of_transformers)
+/* Public models, where their folders and GGUF files are given. */
+static const struct {
+	const char *name, *gguf; /* folder and file below ASSAY_MODELS */
+	int logprobs, answers;   /* at least so many golden lines */
+} public_models[] = {
+	{"smollm2", "smollm2-135m-instruct-q4_1.gguf", 100, 9},
+	{"qwen", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 200, 9},
+};
+enum { PUBLIC = sizeof(public_models) / sizeof(public_models[0]) };
+
+/* A path below ASSAY_MODELS, to be freed; NULL: it is not there. */
+static char *public_path(const char *name)
 {
-	const char *models = getenv("ASSAY_MODELS"), *logprobs = shared_path("golden/smollm2/logprobs.jsonl");
-	if (!models || !logprobs)
-		SKIP("ASSAY_MODELS is not set, or no shared golden/smollm2");
-	char *model = path_join(models, "smollm2", &test_error);
-	ck_assert_int_ge(check_logprobs(logprobs, model, 1e-3), 100);
-	ck_assert_int_ge(check_generate(shared_path("golden/smollm2/generate.jsonl"), model, 5e-3), 9);
+	const char *models = getenv("ASSAY_MODELS");
+	char *path = models ? path_join(models, name, &test_error) : NULL;
+	if (path && !file_exists(path) && !file_is_folder(path)) {
+		free(path);
+		path = NULL;
+	}
+	return path;
+}
+
+static const char *public_golden(int i, const char *file)
+{
+	char relative[64];
+	snprintf(relative, sizeof(relative), "golden/%s/%s", public_models[i].name, file);
+	return shared_path(relative);
+}
+
+START_TEST(public_values_are_those_of_transformers)
+{
+	char *model = public_path(public_models[_i].name);
+	const char *logprobs = public_golden(_i, "logprobs.jsonl");
+	if (!model || !logprobs)
+		SKIP("ASSAY_MODELS holds no %s, or no shared golden of it", public_models[_i].name);
+	ck_assert_int_ge(check_logprobs(logprobs, model, 1e-3), public_models[_i].logprobs);
+	ck_assert_int_ge(check_generate(public_golden(_i, "generate.jsonl"), model, 5e-3), public_models[_i].answers);
 	free(model);
 }
 END_TEST
 
-/* Whole rows against the logits of a random model with llama3 rope scaling. */
-START_TEST(tiny_llama_rows_are_those_of_transformers)
+/* The same lines through a folder and a GGUF file: the same ids, and the same values as bits. */
+static void check_same_line(struct golden *folder, struct golden *file, const struct json *line)
 {
-	const char *golden = shared_path("golden/tiny/llama/golden.safetensors"),
-		   *model = shared_path("golden/tiny/llama");
+	struct golden *both[] = {folder, file};
+	struct engine_ids ids[2];
+	struct engine_result *results[2];
+	size_t n_context[2];
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(engine_text_encode_pair(both[i]->text, json_get(line, "context")->text, json_get(line, "continuation")->text, &ids[i],
+			&n_context[i], &test_error));
+		struct engine_request r = {.tokens = ids[i].data, .n_tokens = (int)ids[i].count, .logprobs_from = (int)n_context[i]};
+		results[i] = ask(both[i]->engine, &r);
+	}
+	ck_assert(ids[0].count == ids[1].count && n_context[0] == n_context[1]);
+	ck_assert_mem_eq(ids[0].data, ids[1].data, ids[0].count * sizeof(int32_t));
+	ck_assert_int_eq(results[0]->n_prompt_logprobs, results[1]->n_prompt_logprobs);
+	ck_assert_mem_eq(results[0]->prompt_logprobs, results[1]->prompt_logprobs, (size_t)results[0]->n_prompt_logprobs * sizeof(float));
+	for (int i = 0; i < 2; i++) {
+		engine_ids_free(&ids[i]);
+		engine_result_free(results[i]);
+	}
+}
+
+START_TEST(public_files_equal_their_folders)
+{
+	static const char *const variants[] = {"bf16/f32", "int4/fp8"};
+	char *folder = public_path(public_models[_i].name), *file = public_path(public_models[_i].gguf);
+	const char *path = public_golden(_i, "logprobs.jsonl");
+	if (!folder || !file || !path)
+		SKIP("ASSAY_MODELS holds no %s as folder and file, or no shared golden of it", public_models[_i].name);
+	for (int v = 0; v < COUNT(variants); v++) {
+		struct golden a = golden_open_with(path, folder, variants[v]), b = golden_open_with(path, file, variants[v]);
+		const struct json *line;
+		for (int lines = 0; lines < 10 && (line = golden_next(&a)); lines++)
+			check_same_line(&a, &b, line);
+		ck_assert_str_eq(engine_text_template_hash(a.text), engine_text_template_hash(b.text));
+		golden_close(&a);
+		golden_close(&b);
+	}
+	free(folder);
+	free(file);
+}
+END_TEST
+
+/* Families of random weights: llama with its rope scaling, qwen2 with biases, qwen3 with q and k norms and long heads. */
+static const char *const tiny[] = {"llama", "qwen2", "qwen3"};
+
+/* Whole rows against the logits. */
+START_TEST(tiny_rows_are_those_of_transformers)
+{
+	char relative[64];
+	snprintf(relative, sizeof(relative), "golden/tiny/%s/golden.safetensors", tiny[_i]);
+	const char *golden = shared_path(relative);
+	snprintf(relative, sizeof(relative), "golden/tiny/%s", tiny[_i]);
+	const char *model = shared_path(relative);
 	if (!golden)
-		SKIP("no shared golden/tiny/llama");
+		SKIP("no shared golden/tiny/%s", tiny[_i]);
 	struct safetensors *file;
 	struct engine *engine = open_with(model, "bf16/f32", (struct engine_config){0});
 	CHECK_OK(safetensors_open(golden, &file, &test_error));
@@ -214,6 +296,8 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(values, frozen_logprobs_are_those_of_transformers);
 	tcase_add_test(values, frozen_answers_are_those_of_transformers);
 	tcase_add_test(values, all_pocket_values_are_those_of_transformers);
-	tcase_add_test(values, smollm2_values_are_those_of_transformers);
-	tcase_add_test(values, tiny_llama_rows_are_those_of_transformers);
+	tcase_add_loop_test(values, tiny_rows_are_those_of_transformers, 0, COUNT(tiny));
+	TCase *models = test_case(suite, "public models", 900);
+	tcase_add_loop_test(models, public_values_are_those_of_transformers, 0, PUBLIC);
+	tcase_add_loop_test(models, public_files_equal_their_folders, 0, PUBLIC);
 }

@@ -118,6 +118,16 @@ static const struct {
 		"\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
 		NULL, "original99 "},
 	{"whole rope", "{" BASE ",\"partial_rotary_factor\":1.0}", NULL, "R16 "},
+	{"qwen2", "{" BASE ",\"model_type\":\"qwen2\",\"attention_bias\":false,\"mlp_bias\":true,\"use_sliding_window\":false}", NULL,
+		"qwen2 H64 L3 N4 G2 D16 I128 V256 P512 eps1e-05 tied0 qkv1 o0 mlp0 qk0 "},
+	{"qwen2, layers in full", "{" BASE ",\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\",\"full_attention\"]}", NULL,
+		"qwen2 "},
+	{"qwen2, window without use",
+		"{" BASE ",\"model_type\":\"qwen2\",\"sliding_window\":131072,\"max_window_layers\":28,\"layer_types\":null}", NULL, "qwen2 "},
+	{"qwen2, longest context absent", "{" BASE ",\"model_type\":\"qwen2\",\"max_position_embeddings\":null}", NULL, "P32768 "},
+	{"qwen3", "{" BASE ",\"model_type\":\"qwen3\",\"head_dim\":32}", NULL, "qwen3 H64 L3 N4 G2 D32 I128 V256 P512 eps1e-05 tied0 qkv0 o0 mlp0 qk1 "},
+	{"qwen3, head_dim absent", "{" BASE ",\"model_type\":\"qwen3\"}", NULL, "D128 "},
+	{"qwen3, biases", "{" BASE ",\"model_type\":\"qwen3\",\"attention_bias\":true}", NULL, "qkv1 o1 mlp0 qk1 "},
 	{"text_config",
 		"{\"model_type\":\"wrapper\",\"eos_token_id\":7,\"bos_token_id\":6,\"tie_word_embeddings\":true,"
 		"\"hidden_size\":9,\"text_config\":{" BASE ",\"bos_token_id\":5}}",
@@ -152,7 +162,7 @@ static const struct {
 	{"{}", "model_type is missing"},
 	{WITH("\"model_type\":null"), "model_type is missing"},
 	{WITH("\"model_type\":1"), "model_type is 1, expected a string"},
-	{WITH("\"model_type\":\"qwen3_moe\""), "model_type 'qwen3_moe' is not built; built: llama"},
+	{WITH("\"model_type\":\"qwen3_moe\""), "model_type 'qwen3_moe' is not built; built: llama, qwen2, qwen3"},
 	{WITH("\"model_type\":\"Llama\""), "model_type 'Llama' is not built; built: llama"},
 	{WITH("\"model_type\":\"llama4\""), "model_type 'llama4' is not built"},
 	{WITH("\"model_type\":\"\""), "model_type '' is not built"},
@@ -240,6 +250,12 @@ static const struct {
 	{LLAMA3("\"high_freq_factor\":1"), "rope_scaling.high_freq_factor is 1, expected more than low_freq_factor"},
 	{LLAMA3("\"low_freq_factor\":-1"), "rope_scaling.low_freq_factor is -1, "},
 	{LLAMA3("\"original_max_position_embeddings\":0"), "rope_scaling.original_max_position_embeddings is 0, "},
+	{WITH("\"use_sliding_window\":true"), "use_sliding_window 'true' is not built; built: false"},
+	{WITH("\"use_sliding_window\":1"), "use_sliding_window is 1, expected true or false"},
+	{WITH("\"layer_types\":[\"full_attention\",\"sliding_attention\"]"), "layer_types 'sliding_attention' is not built; built: full_attention"},
+	{WITH("\"layer_types\":[null]"), "layer_types '' is not built; built: full_attention"},
+	{WITH("\"model_type\":\"qwen3\",\"partial_rotary_factor\":0.5"),
+		"partial_rotary_factor: a rope over 64 of 128 dimensions is not built for qwen3"},
 	{WITH("\"partial_rotary_factor\":0.5"),
 		"partial_rotary_factor: a rope over 8 of 16 dimensions is not built for llama"},
 	{WITH("\"partial_rotary_factor\":0"), "0 of the 16 dimensions of a head rotate"},
@@ -409,18 +425,25 @@ static int read_shared_config(const char *relative, struct model_config *m, bool
 
 static const struct {
 	const char *folder, *refused; /* as this model_type; NULL: accepted */
+	const char *expected;
 } tiny[] = {
-	{"llama", NULL},
-	{"qwen2", "qwen2"},
-	{"qwen3", "qwen3"},
-	{"qwen3_moe", "qwen3_moe"},
-	{"mixtral", "mixtral"},
-	{"gemma3", "gemma3_text"},
-	{"glm4_moe", "glm4_moe"},
-	{"deepseek_v3", "deepseek_v3"},
-	{"deepseek_v32", "deepseek_v32"},
-	{"kimi_k2", "deepseek_v3"},
-	{"glm_moe_dsa", "glm_moe_dsa"},
+	{"llama", NULL,
+		"llama H64 L2 N4 G2 D16 I96 V320 P4096 eps1e-05 tied0 qkv0 o0 mlp0 qk0 attention0 router0 rope0 llama3 "
+		"theta500000 R16 factor8 low1 high4 original64 bos0 eos1;"},
+	{"qwen2", NULL,
+		"qwen2 H64 L2 N4 G2 D16 I96 V320 P4096 eps1e-05 tied1 qkv1 o0 mlp0 qk0 attention0 router0 rope0 none "
+		"theta1e+06 R16 factor1 bos0 eos1;"},
+	{"qwen3", NULL,
+		"qwen3 H64 L2 N4 G2 D32 I96 V320 P4096 eps1e-05 tied0 qkv0 o0 mlp0 qk1 attention0 router0 rope0 none "
+		"theta1e+06 R32 factor1 bos0 eos1;"},
+	{"qwen3_moe", "qwen3_moe", NULL},
+	{"mixtral", "mixtral", NULL},
+	{"gemma3", "gemma3_text", NULL},
+	{"glm4_moe", "glm4_moe", NULL},
+	{"deepseek_v3", "deepseek_v3", NULL},
+	{"deepseek_v32", "deepseek_v32", NULL},
+	{"kimi_k2", "deepseek_v3", NULL},
+	{"glm_moe_dsa", "glm_moe_dsa", NULL},
 };
 
 START_TEST(reads_tiny_configs)
@@ -433,7 +456,7 @@ START_TEST(reads_tiny_configs)
 	if (absent)
 		SKIP("no shared goldens");
 	if (tiny[_i].refused) {
-		snprintf(expected, sizeof(expected), "model_type '%s' is not built; built: llama", tiny[_i].refused);
+		snprintf(expected, sizeof(expected), "model_type '%s' is not built; built: %s", tiny[_i].refused, model_family_names());
 		ck_assert_int_eq(status, ERR_INPUT);
 		ck_assert_msg(strstr(test_error.message, expected), "%s", test_error.message);
 		return;
@@ -441,9 +464,7 @@ START_TEST(reads_tiny_configs)
 	ck_assert_msg(status == 0, "%s", test_error.message);
 	struct buf text = {0};
 	describe(&m, &text);
-	ck_assert_str_eq(buf_text(&text),
-		"llama H64 L2 N4 G2 D16 I96 V320 P4096 eps1e-05 tied0 qkv0 o0 mlp0 qk0 attention0 router0 rope0 llama3 "
-		"theta500000 R16 factor8 low1 high4 original64 bos0 eos1;");
+	ck_assert_str_eq(buf_text(&text), tiny[_i].expected);
 	buf_free(&text);
 }
 END_TEST

@@ -350,6 +350,11 @@ START_TEST(dry_run_does_nothing)
 	ck_assert_str_eq(buf_text(&o.err), "");
 	ck_assert_int_ne(access(db, F_OK), 0);
 	outcome_free(&o);
+	o = RUN("run", "--dry-run", "--db", "a \"b\"", "--limit", "2", "--suite", "gsm8k", "--json");
+	expect_output(o,
+		"{\"schema_version\": 1, \"model\": \"" POCKET "\", \"database\": \"a \\\"b\\\"\", \"variants\": "
+		"[\"bf16/bf16\"], \"suites\": {\"gsm8k\": {\"items\": 2, \"of\": 500, \"fewshot\": 5}}, \"answers\": "
+		"2}\n");
 	EXPECT_FAILURE(RUN("run", "--dry-run", "--suite", "gsm8k,gsm9k"), 2, "gsm9k", "arc_easy");
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* Bad and hostile files: each ends with its exit code and a message that names the file and the value, never with a signal, a
- * hang, a sanitizer's report or memory beyond measure (tests/program.h watches over the last four in every call). */
+/* Bad and hostile files: each ends with its exit code and a message that names the file and the value, never with a
+ * signal, a hang, a sanitizer's report or memory beyond measure (program.h watches over these in every call). */
 #include "tests/program_store.h"
 #include "tests/tiny_model.h"
 
@@ -24,14 +24,6 @@ static void expect_refused_or_answered(struct outcome o, const char *file, const
 		ck_assert_msg(o.exit_code == 2 && o.out.length == 0 && strstr(buf_text(&o.err), file),
 			"%s at %ld: exit %d: %s", what, at, o.exit_code, buf_text(&o.err));
 	outcome_free(&o);
-}
-
-static void overwrite(const char *path, const void *bytes, size_t length)
-{
-	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	ck_assert_msg(file >= 0, "%s: %s", path, strerror(errno));
-	ck_assert_int_eq(write(file, bytes, length), (ssize_t)length);
-	close(file);
 }
 
 /* ---- Damaged model files ---- */
@@ -129,24 +121,10 @@ static const struct {
 	{"true", "true, \"head_dim\": 8", "q_proj.weight"},
 };
 
-static void replace(const char *path, const char *from, const char *to)
-{
-	struct buf text = test_read_file(path), changed = {0};
-	size_t at = str_find(buf_str(&text), str_of(from), 0);
-	ck_assert_msg(at != SIZE_MAX, "%s holds no %s", path, from);
-	buf_append(&changed, text.data, at);
-	buf_append_text(&changed, to);
-	if (*from)
-		buf_append_text(&changed, text.data + at + strlen(from));
-	overwrite(path, buf_text(&changed), changed.length);
-	buf_free(&text);
-	buf_free(&changed);
-}
-
 START_TEST(hostile_config)
 {
 	const char *folder = tiny_model(TINY_VOCAB, -1), *path = path_in(folder, "config.json");
-	replace(path, configs[_i].from, configs[_i].to);
+	file_change(path, configs[_i].from, configs[_i].to);
 	EXPECT_FAILURE(ask(folder), 2, folder, configs[_i].message);
 }
 END_TEST
@@ -228,7 +206,7 @@ START_TEST(escapes_in_names)
 	ck_assert_ptr_null(strchr(buf_text(&o.err), '\r'));
 	EXPECT_FAILURE(o, 2, "[31mb");
 	const char *folder = tiny_model(TINY_VOCAB, -1);
-	replace(path_in(folder, "config.json"), "\"llama\"", "\"\\u001b[31m\"");
+	file_change(path_in(folder, "config.json"), "\"llama\"", "\"\\u001b[31m\"");
 	o = ask(folder);
 	ck_assert_ptr_null(strchr(buf_text(&o.err), '\033'));
 	EXPECT_FAILURE(o, 2, "config.json");

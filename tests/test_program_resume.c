@@ -203,6 +203,29 @@ END_TEST
 
 /* ---- Two at once ---- */
 
+/* Whether somebody holds the right to write. */
+static bool is_locked(const char *db)
+{
+	sqlite3 *handle = NULL;
+	ck_assert_int_eq(sqlite3_open_v2(db, &handle, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	bool locked = sqlite3_exec(handle, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL) != SQLITE_OK;
+	sqlite3_close(handle);
+	return locked;
+}
+
+/* Stops it, however slow the machine is, where it does not write just now. */
+static void stop_between_answers(const struct program *p, const char *db)
+{
+	for (;;) {
+		ck_assert_int_eq(kill(p->pid, SIGSTOP), 0);
+		pause_ms(10);
+		if (!is_locked(db))
+			return;
+		kill(p->pid, SIGCONT);
+		pause_ms(1);
+	}
+}
+
 START_TEST(two_at_once)
 {
 	char writer[64];
@@ -210,7 +233,7 @@ START_TEST(two_at_once)
 	struct buf calm = undisturbed(folder);
 	struct program first = program_start(&(struct call){.arguments = TWO_VARIANTS(db)});
 	wait_for_answers(&first, db, 1);
-	ck_assert_int_eq(kill(first.pid, SIGSTOP), 0); /* it holds the run, however slow the machine is */
+	stop_between_answers(&first, db);
 	snprintf(writer, sizeof(writer), "process %d", (int)first.pid);
 	EXPECT_FAILURE(program_run(&(struct call){.arguments = TWO_VARIANTS(db)}), 4, db, writer);
 	expect_status(db, "running");
@@ -227,6 +250,27 @@ START_TEST(two_at_once)
 	expect_sql(db, "SELECT run_id, status FROM run", "1|complete\n2|complete\n");
 	buf_free(&rows);
 	buf_free(&calm);
+}
+END_TEST
+
+/* Two configurations write one database at the same time. */
+START_TEST(two_configurations_at_once)
+{
+	const char *db = path_in(scratch_folder(), "a.db");
+	const char *const variants[] = {"bf16/bf16", "fp8/fp8"};
+	struct program p[2];
+	for (int i = 0; i < 2; i++)
+		p[i] = program_start(&(struct call){.arguments = {"run", "--limit", "8", "--suite", "recall,arc_easy",
+							    "--threads", "1", "--variant", variants[i], "--db", db}});
+	for (int i = 0; i < 2; i++) {
+		struct outcome o = program_wait(p[i]);
+		expect_exit(&o, 0);
+		outcome_free(&o);
+	}
+	expect_sql(db,
+		"SELECT name, run.status, count(*) FROM run JOIN variant USING (run_id) JOIN sample USING (variant_id) "
+		"GROUP BY name",
+		"bf16/bf16|complete|16\nfp8/fp8|complete|16\n");
 }
 END_TEST
 
@@ -295,46 +339,29 @@ END_TEST
 
 /* ---- Another model is another run ---- */
 
-static void patch(const char *path, const char *from, const char *to)
-{
-	struct buf text = test_read_file(path);
-	size_t at = str_find(buf_str(&text), str_of(from), 0);
-	struct buf changed = {0};
-	ck_assert_msg(at != SIZE_MAX, "%s holds no %s", path, from);
-	buf_append(&changed, text.data, at);
-	buf_append_text(&changed, to);
-	buf_append(&changed, text.data + at + strlen(from), text.length - at - strlen(from));
-	int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	ck_assert_int_eq(write(file, changed.data, changed.length), (ssize_t)changed.length);
-	close(file);
-	buf_free(&text);
-	buf_free(&changed);
-}
-
 static void flip_last_byte(const char *folder)
 {
 	const char *path = path_in(folder, "model.safetensors");
 	struct buf text = test_read_file(path);
 	text.data[text.length - 1] = (char)(text.data[text.length - 1] ^ 1);
-	int file = open(path, O_WRONLY | O_CLOEXEC);
-	ck_assert_int_eq(pwrite(file, text.data, text.length, 0), (ssize_t)text.length);
-	close(file);
+	overwrite(path, text.data, text.length);
 	buf_free(&text);
 }
 
 static void change_rope(const char *folder)
 {
-	patch(path_in(folder, "config.json"), "10000.0", "20000.0");
+	file_change(path_in(folder, "config.json"), "10000.0", "20000.0");
 }
 
 static void change_end_tokens(const char *folder)
 {
-	patch(path_in(folder, "generation_config.json"), "\"eos_token_id\"", "\"temperature\": 1.0, \"eos_token_id\"");
+	file_change(path_in(folder, "generation_config.json"), "\"eos_token_id\"",
+		"\"temperature\": 1.0, \"eos_token_id\"");
 }
 
 static void change_tokenizer(const char *folder)
 {
-	patch(path_in(folder, "tokenizer.json"), "{", "{ ");
+	file_change(path_in(folder, "tokenizer.json"), "{", "{ ");
 }
 
 static const struct {
@@ -361,7 +388,8 @@ START_TEST(another_model)
 }
 END_TEST
 
-/* Answers of one variant or model never stand for those of another: each is computed, and agrees with a fresh database. */
+/* Answers of one variant or model never stand for those of another: each is computed, and agrees with a fresh
+ * database. */
 START_TEST(nothing_is_served_from_other_rows)
 {
 	const char *copy = pocket_copy(), *folder = scratch_folder();
@@ -398,7 +426,7 @@ START_TEST(changed_data)
 		struct outcome o = program_wait(p);
 		expect_exit(&o, i ? 0 : -SIGKILL);
 		outcome_free(&o);
-		patch(path, "Codes: Ida glass lion", "Codes: Ida paper lion");
+		file_change(path, "Codes: Ida glass lion", "Codes: Ida paper lion");
 	}
 	expect_sql(db, "SELECT count(*) FROM run", "2\n");
 	expect_sql(db, "SELECT count(*) FROM sample WHERE run_id = 2", "40\n");
@@ -448,6 +476,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(stopped, interrupted, 0, 2);
 	tcase_add_test(stopped, interrupted_though_ignored);
 	tcase_add_test(stopped, two_at_once);
+	tcase_add_test(stopped, two_configurations_at_once);
 	tcase_add_test(stopped, full_disk);
 
 	TCase *identity = test_case(suite, "identity", 60);

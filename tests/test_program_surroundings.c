@@ -211,6 +211,40 @@ START_TEST(no_home)
 }
 END_TEST
 
+/* ---- The hub's cache ---- */
+
+static const struct {
+	const char *name, *format; /* of the variable that leads there, from the scratch folder */
+	const char *hub;
+} caches[] = {
+	{"HF_HUB_CACHE", "HF_HUB_CACHE=%s/cache", "cache"},
+	{"HF_HOME", "HF_HOME=%s", "hub"},
+	{"XDG_CACHE_HOME", "XDG_CACHE_HOME=%s", "huggingface/hub"},
+	{"HOME", "HOME=%s", ".cache/huggingface/hub"},
+};
+
+START_TEST(model_in_the_hub_cache)
+{
+	char variable[4200], name[300];
+	const char *folder = scratch_folder(), *hub = caches[_i].hub;
+	struct buf tokenizer = test_read_file(POCKET "/tokenizer.json");
+	snprintf(name, sizeof(name), "%s/models--org--pocket/snapshots/0123abc/tokenizer.json", hub);
+	test_write_file(name, tokenizer.data, tokenizer.length);
+	snprintf(name, sizeof(name), "%s/models--org--pocket/refs/main", hub);
+	const char *ref = test_write_file(name, "0123abc\n", 8);
+	snprintf(variable, sizeof(variable), caches[_i].format, folder);
+	struct call c = {.arguments = {"tokenize", "--ids", "--model", "org/pocket"},
+		.input = str_of("Tom has"),
+		.environment = {variable}};
+	expect_output(program_run(&c), "87 393 285\n");
+	overwrite(ref, "4567", 4);
+	EXPECT_FAILURE(program_run(&c), 2, "org/pocket", "snapshots/4567");
+	unlink(ref);
+	EXPECT_FAILURE(program_run(&c), 2, "org/pocket", ref);
+	buf_free(&tokenizer);
+}
+END_TEST
+
 /* ---- Options ---- */
 
 static const struct {
@@ -368,6 +402,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(surroundings, no_permission);
 	tcase_add_test(surroundings, no_permission_for_a_model);
 	tcase_add_test(surroundings, no_home);
+	tcase_add_loop_test(surroundings, model_in_the_hub_cache, 0, COUNT(caches));
 	tcase_add_loop_test(surroundings, locale_changes_nothing, 0, COUNT(locales));
 
 	TCase *options = test_case(suite, "options", 60);

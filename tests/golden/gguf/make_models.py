@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCau
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "1 2", "3 4", "12 34", "e Ì", "eÌ ģ"]
+MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "1 2", "3 4", "12 34"]
 SPECIALS = [("<|begin|>", 3), ("<|end|>", 3), ("<tool>", 4), ("[PAD0]", 5)]
 TEXTS = ["hello world", "", "Hello, WORLD's 12345 6", "<|begin|>hello<|end|> <tool>12", "caf\u00e9 cafe\u0301 \u4e16\u754c", "  \n\n\t x  ",
          "[PAD0] it's 1234\u0664\u0665"]
@@ -35,7 +35,7 @@ def vocabulary():
     tokens = [alphabet()[b] for b in range(256)]
     for merge in MERGES:
         tokens.append(merge.replace(" ", ""))
-    tokens += ["123456"]        # a whole piece that no merge gives: only ignore_merges finds it
+    tokens += ["ĠWORLD"]        # a whole piece that no merge gives: only ignore_merges finds it
     types = [1] * len(tokens)
     for text, kind in SPECIALS:
         tokens.append(text)
