@@ -71,8 +71,8 @@ static inline void file_array(struct gguf_file *f, const char *key, enum gguf_ty
 }
 
 /* rows 0: a vector. The data begin at the next multiple of 32. */
-static inline void file_tensor(
-	struct gguf_file *f, const char *name, uint32_t type, uint64_t rows, uint64_t columns, const void *data, size_t size)
+static inline void file_tensor(struct gguf_file *f, const char *name, uint32_t type, uint64_t rows, uint64_t columns,
+	const void *data, size_t size)
 {
 	while (f->data.length % 32 != 0)
 		buf_append_char(&f->data, 0);

@@ -304,6 +304,45 @@ START_TEST(maps_a_file)
 }
 END_TEST
 
+/* Resident memory of this process, in pages. */
+static long resident_pages(void)
+{
+	struct buf sizes = test_read_file("/proc/self/statm");
+	long pages = strtol(strchr(buf_text(&sizes), ' '), NULL, 10);
+	buf_free(&sizes);
+	return pages;
+}
+
+static unsigned sum_of(const struct file_map *map)
+{
+	unsigned sum = 0;
+	for (size_t i = 0; i < map->size; i++)
+		sum += map->data[i];
+	return sum;
+}
+
+/* Released pages leave memory and come back with what they held; odd ends are no trouble. */
+START_TEST(releases_what_was_read)
+{
+	enum { SIZE = (8 << 20) + 123 };
+	char *content = malloc(SIZE);
+	struct file_map map;
+	ck_assert_ptr_nonnull(content);
+	memset(content, 3, SIZE);
+	scratch_folder();
+	const char *path = test_write_file("large", content, SIZE);
+	free(content);
+	CHECK_OK(file_map_open(&map, path, &test_error));
+	ck_assert_uint_eq(sum_of(&map), 3U * SIZE);
+	long before = resident_pages();
+	file_map_release(map.data + 1, SIZE - 2);
+	ck_assert_int_ge(before - resident_pages(), (7 << 20) / sysconf(_SC_PAGESIZE));
+	file_map_release(map.data + 5, 0);
+	ck_assert_uint_eq(sum_of(&map), 3U * SIZE);
+	file_map_close(&map);
+}
+END_TEST
+
 START_TEST(joins_paths)
 {
 	static const struct {
@@ -397,6 +436,7 @@ void test_program_cases(Suite *suite)
 
 	TCase *other = test_case(suite, "map and paths", 0);
 	tcase_add_test(other, maps_a_file);
+	tcase_add_test(other, releases_what_was_read);
 	tcase_add_test(other, joins_paths);
 
 	TCase *hash = test_case(suite, "hash", 0);

@@ -21,7 +21,8 @@ struct golden {
 
 static struct golden golden_open_with(const char *path, const char *model, const char *variant)
 {
-	struct golden g = {.engine = open_with(model, variant, (struct engine_config){0}), .lines = test_read_file(path)};
+	struct golden g = {
+		.engine = open_with(model, variant, (struct engine_config){0}), .lines = test_read_file(path)};
 	CHECK_OK(engine_text_open(model, &g.text, &test_error));
 	return g;
 }
@@ -202,15 +203,17 @@ static void check_same_line(struct golden *folder, struct golden *file, const st
 	struct engine_result *results[2];
 	size_t n_context[2];
 	for (int i = 0; i < 2; i++) {
-		CHECK_OK(engine_text_encode_pair(both[i]->text, json_get(line, "context")->text, json_get(line, "continuation")->text, &ids[i],
-			&n_context[i], &test_error));
-		struct engine_request r = {.tokens = ids[i].data, .n_tokens = (int)ids[i].count, .logprobs_from = (int)n_context[i]};
+		CHECK_OK(engine_text_encode_pair(both[i]->text, json_get(line, "context")->text,
+			json_get(line, "continuation")->text, &ids[i], &n_context[i], &test_error));
+		struct engine_request r = {
+			.tokens = ids[i].data, .n_tokens = (int)ids[i].count, .logprobs_from = (int)n_context[i]};
 		results[i] = ask(both[i]->engine, &r);
 	}
 	ck_assert(ids[0].count == ids[1].count && n_context[0] == n_context[1]);
 	ck_assert_mem_eq(ids[0].data, ids[1].data, ids[0].count * sizeof(int32_t));
 	ck_assert_int_eq(results[0]->n_prompt_logprobs, results[1]->n_prompt_logprobs);
-	ck_assert_mem_eq(results[0]->prompt_logprobs, results[1]->prompt_logprobs, (size_t)results[0]->n_prompt_logprobs * sizeof(float));
+	ck_assert_mem_eq(results[0]->prompt_logprobs, results[1]->prompt_logprobs,
+		(size_t)results[0]->n_prompt_logprobs * sizeof(float));
 	for (int i = 0; i < 2; i++) {
 		engine_ids_free(&ids[i]);
 		engine_result_free(results[i]);
@@ -225,7 +228,8 @@ START_TEST(public_files_equal_their_folders)
 	if (!folder || !file || !path)
 		SKIP("ASSAY_MODELS holds no %s as folder and file, or no shared golden of it", public_models[_i].name);
 	for (int v = 0; v < COUNT(variants); v++) {
-		struct golden a = golden_open_with(path, folder, variants[v]), b = golden_open_with(path, file, variants[v]);
+		struct golden a = golden_open_with(path, folder, variants[v]),
+			      b = golden_open_with(path, file, variants[v]);
 		const struct json *line;
 		for (int lines = 0; lines < 10 && (line = golden_next(&a)); lines++)
 			check_same_line(&a, &b, line);
@@ -238,7 +242,8 @@ START_TEST(public_files_equal_their_folders)
 }
 END_TEST
 
-/* Families of random weights: llama with its rope scaling, qwen2 with biases, qwen3 with q and k norms and long heads. */
+/* Families of random weights: llama with its rope scaling, qwen2 with biases, qwen3 with q and k norms and long
+ * heads. */
 static const char *const tiny[] = {"llama", "qwen2", "qwen3"};
 
 /* Whole rows against the logits. */

@@ -8,9 +8,9 @@
 
 const char *const test_program_name = "gguf";
 
-/* ---- Files from a script ----
- * Words between spaces: u8: u32: u64: (numbers of that size), f32: f64:, s: (a string with its length), pad (zeros to a multiple of 32),
- * zero: (so many zero bytes); head:T:K is GGUF, version 3, T tensors, K keys. */
+/* ---- Files from a script ---- Words between spaces: u8: u32: u64: (numbers of that size), f32: f64:, s: (a string
+ * with its length), pad (zeros to a multiple of 32), zero: (so many zero bytes); head:T:K is GGUF, version 3, T
+ * tensors, K keys. */
 
 static void write_word(const char *word, struct buf *out)
 {
@@ -122,7 +122,8 @@ static const struct {
 	{"last first", "head:2:0 s:b u32:1 u64:2 u32:0 u64:32 " T2 "pad zero:40", 0, 2},
 	{"a gap between tensors", "head:2:0 s:b u32:1 u64:2 u32:0 u64:96 " T2 "pad zero:104", 0, 2},
 	{"a block", "head:1:0 s:t u32:1 u64:32 u32:2 u64:0 pad zero:18", 0, 1},
-	{"integers and doubles", "head:2:0 s:i u32:1 u64:1 u32:27 u64:0 s:d u32:1 u64:1 u32:28 u64:32 pad zero:40", 0, 2},
+	{"integers and doubles", "head:2:0 s:i u32:1 u64:1 u32:27 u64:0 s:d u32:1 u64:1 u32:28 u64:32 pad zero:40", 0,
+		2},
 	{"alignment 64", "head:1:1 s:general.alignment u32:4 u32:64 " T2 "pad pad zero:72", 1, 1},
 	{"alignment 1", "head:1:1 s:general.alignment u32:4 u32:1 " T2 "zero:8", 1, 1},
 	{"alignment as u64", "head:1:1 s:general.alignment u32:10 u64:32 " T2 "pad zero:8", 1, 1},
@@ -131,8 +132,10 @@ static const struct {
 	{"an empty array of strings", "head:0:1 s:a u32:9 u32:8 u64:0", 1, 0},
 	{"an empty name of a key", "head:0:1 s: u32:0 u8:7", 1, 0},
 	{"every type",
-		"head:0:13 s:a u32:0 u8:1 s:b u32:1 u8:1 s:c u32:2 u8:1 u8:0 s:d u32:3 u8:1 u8:0 s:e u32:4 u32:1 s:f u32:5 u32:1 s:g u32:6 f32:1 "
-		"s:h u32:7 u8:1 s:i u32:8 s:x s:j u32:9 u32:8 u64:2 s:y s: s:k u32:10 u64:1 s:l u32:11 u64:1 s:m u32:12 f64:1",
+		"head:0:13 s:a u32:0 u8:1 s:b u32:1 u8:1 s:c u32:2 u8:1 u8:0 s:d u32:3 u8:1 u8:0 s:e u32:4 u32:1 s:f "
+		"u32:5 u32:1 s:g u32:6 f32:1 "
+		"s:h u32:7 u8:1 s:i u32:8 s:x s:j u32:9 u32:8 u64:2 s:y s: s:k u32:10 u64:1 s:l u32:11 u64:1 s:m "
+		"u32:12 f64:1",
 		13, 0},
 };
 
@@ -173,8 +176,10 @@ static const struct {
 	{"head:0:1 s:a u32:0xffffffff zero:64", "key \"a\": value type 4294967295 is not known"},
 	{"head:0:1 s:a u32:9 u32:13 u64:1 zero:64", "key \"a\": value type 13 is not known"},
 	{"head:0:1 s:a u32:9 u32:9 u64:1 u32:0 u64:1 u8:0", "key \"a\" is an array of arrays"},
-	{"head:0:1 s:a u32:9 u32:0 u64:0x8000000000000000 zero:64", "key \"a\" has 9223372036854775808 items of type u8, more than the file"},
-	{"head:0:1 s:a u32:9 u32:12 u64:0x2000000000000001 zero:64", "key \"a\" has 2305843009213693953 items of type f64"},
+	{"head:0:1 s:a u32:9 u32:0 u64:0x8000000000000000 zero:64",
+		"key \"a\" has 9223372036854775808 items of type u8, more than the file"},
+	{"head:0:1 s:a u32:9 u32:12 u64:0x2000000000000001 zero:64",
+		"key \"a\" has 2305843009213693953 items of type f64"},
 	{"head:0:1 s:a u32:9 u32:4 u64:3 zero:11", "key \"a\" has 3 items of type u32"},
 	{"head:0:1 s:a u32:9 u32:8 u64:0x8000000000000000 zero:64", "a string of a key needs 8 bytes at offset 113"},
 	{"head:0:1 s:a u32:9 u32:8 u64:2 s:x u64:5 zero:4", "a string of a key needs 5 bytes"},
@@ -183,40 +188,62 @@ static const struct {
 	{"head:0:3 s:b u32:0 u8:1 s:a u32:0 u8:1 s:b u32:0 u8:1", "key \"b\" is there twice"},
 	/* shapes and types */
 	{"head:1:0 s: u32:0 u32:0 u64:0 zero:64", "the tensor's name at offset 32 is empty or holds a zero byte"},
-	{"head:1:0 u64:2 u8:65 u8:0 u32:0 u32:0 u64:0 zero:64", "the tensor's name at offset 32 is empty or holds a zero byte"},
-	{"head:1:0 s:t u32:5 u64:1 u64:1 u64:1 u64:1 u64:1 u32:0 u64:0 zero:64", "tensor \"t\" has 5 dimensions, at most 4"},
+	{"head:1:0 u64:2 u8:65 u8:0 u32:0 u32:0 u64:0 zero:64",
+		"the tensor's name at offset 32 is empty or holds a zero byte"},
+	{"head:1:0 s:t u32:5 u64:1 u64:1 u64:1 u64:1 u64:1 u32:0 u64:0 zero:64",
+		"tensor \"t\" has 5 dimensions, at most 4"},
 	{"head:1:0 s:t u32:0xffffffff zero:64", "tensor \"t\" has 4294967295 dimensions, at most 4"},
-	{"head:1:0 s:t u32:1 u64:0x8000000000000000 u32:0 u64:0 zero:64", "tensor \"t\": with dimension 9223372036854775808 the number"},
-	{"head:1:0 s:t u32:2 u64:0x100000000 u64:0x100000000 u32:0 u64:0 zero:64", "tensor \"t\": with dimension 4294967296 the number"},
-	{"head:1:0 s:t u32:2 u64:0x40000000 u64:0x200000000 u32:28 u64:0 zero:64", "tensor \"t\": the number of bytes overflows"},
-	{"head:1:0 s:t u32:1 u64:2 u32:40 u64:0 zero:64", "tensor \"t\": type unknown (40) is not built; built: F32 F16 BF16 Q8_0"},
+	{"head:1:0 s:t u32:1 u64:0x8000000000000000 u32:0 u64:0 zero:64",
+		"tensor \"t\": with dimension 9223372036854775808 the number"},
+	{"head:1:0 s:t u32:2 u64:0x100000000 u64:0x100000000 u32:0 u64:0 zero:64",
+		"tensor \"t\": with dimension 4294967296 the number"},
+	{"head:1:0 s:t u32:2 u64:0x40000000 u64:0x200000000 u32:28 u64:0 zero:64",
+		"tensor \"t\": the number of bytes overflows"},
+	{"head:1:0 s:t u32:1 u64:2 u32:40 u64:0 zero:64",
+		"tensor \"t\": type unknown (40) is not built; built: F32 F16 BF16 Q8_0"},
 	{"head:1:0 s:t u32:1 u64:256 u32:10 u64:0 zero:640", "tensor \"t\": type Q2_K (10) is not built"},
 	{"head:1:0 s:t u32:1 u64:32 u32:20 u64:0 zero:640", "tensor \"t\": type IQ4_NL (20) is not built"},
-	{"head:1:0 s:t u32:1 u64:33 u32:2 u64:0 zero:640", "tensor \"t\" has rows of 33 values, expected a multiple of 32, the block of Q4_0"},
-	{"head:1:0 s:t u32:2 u64:32 u64:8 u32:12 u64:0 zero:640", "tensor \"t\" has rows of 32 values, expected a multiple of 256, the block of Q4_K"},
+	{"head:1:0 s:t u32:1 u64:33 u32:2 u64:0 zero:640",
+		"tensor \"t\" has rows of 33 values, expected a multiple of 32, the block of Q4_0"},
+	{"head:1:0 s:t u32:2 u64:32 u64:8 u32:12 u64:0 zero:640",
+		"tensor \"t\" has rows of 32 values, expected a multiple of 256, the block of Q4_K"},
 	{"head:1:0 s:t u32:0 u32:8 u64:0 zero:640", "tensor \"t\" has rows of 1 values, expected a multiple of 32"},
 	{"head:1:0 s:t u32:1 u64:2 u32:0", "the offset of a tensor needs 8 bytes"},
 	/* places */
-	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:8 pad zero:64", "tensor \"t\" begins at offset 8, expected a multiple of the alignment 32"},
+	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:8 pad zero:64",
+		"tensor \"t\" begins at offset 8, expected a multiple of the alignment 32"},
 	{"head:1:0 " T2 "pad zero:7", "tensor \"t\" has 8 bytes at offset 0 of the data, but 7 are there: "},
 	{"head:1:0 " T2, "tensor \"t\" has 8 bytes at offset 0 of the data, but 0 are there: "},
-	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:32 pad zero:39", "tensor \"t\" has 8 bytes at offset 32 of the data, but 39 are there"},
-	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:0xffffffffffffffe0 pad zero:64", "tensor \"t\" has 8 bytes at offset 18446744073709551584"},
-	{"head:1:0 s:t u32:1 u64:0x2000000000000000 u32:24 u64:0 pad zero:64", "tensor \"t\" has 2305843009213693952 bytes"},
-	{"head:2:0 s:a u32:1 u64:9 u32:0 u64:0 s:b u32:1 u64:1 u32:0 u64:32 pad zero:64", "tensors \"a\" and \"b\" overlap"},
+	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:32 pad zero:39",
+		"tensor \"t\" has 8 bytes at offset 32 of the data, but 39 are there"},
+	{"head:1:0 s:t u32:1 u64:2 u32:0 u64:0xffffffffffffffe0 pad zero:64",
+		"tensor \"t\" has 8 bytes at offset 18446744073709551584"},
+	{"head:1:0 s:t u32:1 u64:0x2000000000000000 u32:24 u64:0 pad zero:64",
+		"tensor \"t\" has 2305843009213693952 bytes"},
+	{"head:2:0 s:a u32:1 u64:9 u32:0 u64:0 s:b u32:1 u64:1 u32:0 u64:32 pad zero:64",
+		"tensors \"a\" and \"b\" overlap"},
 	{"head:2:0 s:a u32:1 u64:1 u32:0 u64:0 s:b u32:1 u64:1 u32:0 u64:0 pad zero:64", "tensors \""},
-	{"head:2:0 s:a u32:1 u64:1 u32:0 u64:32 s:b u32:1 u64:9 u32:0 u64:0 pad zero:64", "tensors \"b\" and \"a\" overlap"},
+	{"head:2:0 s:a u32:1 u64:1 u32:0 u64:32 s:b u32:1 u64:9 u32:0 u64:0 pad zero:64",
+		"tensors \"b\" and \"a\" overlap"},
 	{"head:2:0 " T2 "s:t u32:1 u64:2 u32:0 u64:32 pad zero:64", "tensor \"t\" is there twice"},
 	/* alignment */
-	{"head:1:1 s:general.alignment u32:4 u32:0 " T2 "pad zero:64", "general.alignment is 0, which is not a power of two"},
-	{"head:1:1 s:general.alignment u32:4 u32:3 " T2 "pad zero:64", "general.alignment is 3, which is not a power of two"},
-	{"head:1:1 s:general.alignment u32:4 u32:48 " T2 "pad zero:64", "general.alignment is 48, which is not a power of two"},
-	{"head:1:1 s:general.alignment u32:5 u32:0xffffffe0 " T2 "pad zero:64", "general.alignment is -32, expected an integer from 0"},
-	{"head:1:1 s:general.alignment u32:10 u64:0x100000020 " T2 "pad zero:64", "general.alignment is 4294967328, expected an integer"},
-	{"head:1:1 s:general.alignment u32:8 s:32 " T2 "pad zero:64", "general.alignment is \"32\", expected an integer"},
-	{"head:1:1 s:general.alignment u32:9 u32:4 u64:1 u32:32 " T2 "pad zero:64", "general.alignment is an array, expected an integer"},
+	{"head:1:1 s:general.alignment u32:4 u32:0 " T2 "pad zero:64",
+		"general.alignment is 0, which is not a power of two"},
+	{"head:1:1 s:general.alignment u32:4 u32:3 " T2 "pad zero:64",
+		"general.alignment is 3, which is not a power of two"},
+	{"head:1:1 s:general.alignment u32:4 u32:48 " T2 "pad zero:64",
+		"general.alignment is 48, which is not a power of two"},
+	{"head:1:1 s:general.alignment u32:5 u32:0xffffffe0 " T2 "pad zero:64",
+		"general.alignment is -32, expected an integer from 0"},
+	{"head:1:1 s:general.alignment u32:10 u64:0x100000020 " T2 "pad zero:64",
+		"general.alignment is 4294967328, expected an integer"},
+	{"head:1:1 s:general.alignment u32:8 s:32 " T2 "pad zero:64",
+		"general.alignment is \"32\", expected an integer"},
+	{"head:1:1 s:general.alignment u32:9 u32:4 u64:1 u32:32 " T2 "pad zero:64",
+		"general.alignment is an array, expected an integer"},
 	{"head:0:1 s:general.alignment u32:4 u32:3", "general.alignment is 3, which is not a power of two"},
-	{"head:1:1 s:general.alignment u32:4 u32:0x40000000 " T2 "zero:64", "tensor \"t\" has 8 bytes at offset 0 of the data, but 0 are there"},
+	{"head:1:1 s:general.alignment u32:4 u32:0x40000000 " T2 "zero:64",
+		"tensor \"t\" has 8 bytes at offset 0 of the data, but 0 are there"},
 };
 
 START_TEST(refuses_bad_files)
@@ -264,7 +291,8 @@ START_TEST(refuses_every_truncation)
 		uint8_t *copy;
 		struct gguf *g;
 		int status = parse_copy(file.data, n, &copy, &g);
-		ck_assert_msg(status == (n == file.length ? 0 : ERR_INPUT), "%zu of %zu bytes: %s", n, file.length, test_error.message);
+		ck_assert_msg(status == (n == file.length ? 0 : ERR_INPUT), "%zu of %zu bytes: %s", n, file.length,
+			test_error.message);
 		gguf_close(g);
 		free(copy);
 	}
@@ -295,10 +323,13 @@ END_TEST
 /* ---- Values ---- */
 
 static const char values_script[] =
-	"head:0:17 s:u8 u32:0 u8:200 s:i8 u32:1 u8:200 s:u16 u32:2 u8:255 u8:255 s:i16 u32:3 u8:255 u8:255 s:u32 u32:4 u32:0xffffffff "
-	"s:i32 u32:5 u32:0xffffffff s:u64 u32:10 u64:0xffffffffffffffff s:i64 u32:11 u64:0xfffffffffffffffe s:f32 u32:6 f32:0.5 "
+	"head:0:17 s:u8 u32:0 u8:200 s:i8 u32:1 u8:200 s:u16 u32:2 u8:255 u8:255 s:i16 u32:3 u8:255 u8:255 s:u32 u32:4 "
+	"u32:0xffffffff "
+	"s:i32 u32:5 u32:0xffffffff s:u64 u32:10 u64:0xffffffffffffffff s:i64 u32:11 u64:0xfffffffffffffffe s:f32 "
+	"u32:6 f32:0.5 "
 	"s:f64 u32:12 f64:-2.5 s:nan u32:6 u32:0x7fc00000 s:yes u32:7 u8:1 s:no u32:7 u8:0 s:text u32:8 s:word "
-	"s:texts u32:9 u32:8 u64:3 s:a s: s:bcd s:ints u32:9 u32:5 u64:2 u32:7 u32:0xfffffff8 s:bytes u32:9 u32:0 u64:3 u8:1 u8:2 u8:255";
+	"s:texts u32:9 u32:8 u64:3 s:a s: s:bcd s:ints u32:9 u32:5 u64:2 u32:7 u32:0xfffffff8 s:bytes u32:9 u32:0 "
+	"u64:3 u8:1 u8:2 u8:255";
 
 struct opened {
 	struct buf file;
@@ -418,8 +449,8 @@ START_TEST(refuses_wrong_values)
 {
 	struct opened o = open_values();
 	ck_assert_int_eq(read_wrong(o.g, wrong[_i].reader, wrong[_i].key), ERR_INPUT);
-	ck_assert_msg(strncmp(test_error.message, wrong[_i].expected, strlen(wrong[_i].expected)) == 0, "%s, expected %s", test_error.message,
-		wrong[_i].expected);
+	ck_assert_msg(strncmp(test_error.message, wrong[_i].expected, strlen(wrong[_i].expected)) == 0,
+		"%s, expected %s", test_error.message, wrong[_i].expected);
 	close_values(&o);
 }
 END_TEST
@@ -464,8 +495,9 @@ START_TEST(cases_from_the_field)
 	int status = gguf_open(path, &g, &test_error);
 	if (field[_i].refused) {
 		ck_assert_int_eq(status, ERR_INPUT);
-		ck_assert_msg(strstr(test_error.message, field[_i].refused) && strstr(test_error.message, field[_i].file), "%s",
-			test_error.message);
+		ck_assert_msg(
+			strstr(test_error.message, field[_i].refused) && strstr(test_error.message, field[_i].file),
+			"%s", test_error.message);
 		return;
 	}
 	CHECK_OK(status);

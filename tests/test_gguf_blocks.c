@@ -1,4 +1,4 @@
-/* What every type of a GGUF file's tensors widens to: the PyPI package gguf, to the bit (golden/gguf/make_blocks.py). */
+/* Every tensor type of GGUF files widens as in the PyPI package gguf, to the bit (golden/gguf/make_blocks.py). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,12 @@ static uint32_t *widened(enum tensor_type type, const void *data, size_t size, s
 	uint32_t *bits = malloc(*count * sizeof(*bits));
 	ck_assert(copy && values && bits);
 	memcpy(copy + offset, data, size);
-	struct tensor t = {.type = type, .rank = 1, .shape = {(int64_t)*count}, .count = *count, .data = copy + offset, .size = size};
+	struct tensor t = {.type = type,
+		.rank = 1,
+		.shape = {(int64_t)*count},
+		.count = *count,
+		.data = copy + offset,
+		.size = size};
 	ck_assert_int_eq(tensor_to_float(&t, 0, *count, values), 0);
 	memcpy(bits, values, *count * sizeof(*bits));
 	for (size_t i = 0; i < *count; i++)
@@ -105,7 +110,8 @@ static void check_hash(enum tensor_type type, const char *kind, const struct buf
 	ck_assert(golden_line(type, kind, &expected_count, &expected_hash));
 	ck_assert_uint_eq(blocks->length / tensor_type_size(type), strtoul(buf_text(&expected_count), NULL, 10));
 	sha256_hex(bits, count * sizeof(*bits), hash);
-	ck_assert_msg(strcmp(hash, buf_text(&expected_hash)) == 0, "%s, %s blocks differ", tensor_type_name(type), kind);
+	ck_assert_msg(
+		strcmp(hash, buf_text(&expected_hash)) == 0, "%s, %s blocks differ", tensor_type_name(type), kind);
 	free(bits);
 	buf_free(&expected_count);
 	buf_free(&expected_hash);
@@ -155,7 +161,8 @@ START_TEST(shown_blocks)
 		uint32_t value = 0;
 		for (size_t byte = 0; byte < 4; byte++)
 			value = value << 8 | hex_byte(&expected, 4 * i + byte);
-		ck_assert_msg(bits[i] == value, "%s: value %zu is %08x, expected %08x", tensor_type_name(types[_i]), i, bits[i], value);
+		ck_assert_msg(bits[i] == value, "%s: value %zu is %08x, expected %08x", tensor_type_name(types[_i]), i,
+			bits[i], value);
 	}
 	free(bits);
 	buf_free(&block);
@@ -174,7 +181,8 @@ static struct tensor counting_matrix(uint8_t data[4 * 34])
 		for (int i = 0; i < 32; i++)
 			data[34 * b + 2 + i] = (uint8_t)(i - 16);
 	}
-	return (struct tensor){.type = TENSOR_Q8_0, .rank = 2, .shape = {2, 64}, .count = 128, .data = data, .size = 4 * 34};
+	return (struct tensor){
+		.type = TENSOR_Q8_0, .rank = 2, .shape = {2, 64}, .count = 128, .data = data, .size = 4 * 34};
 }
 
 START_TEST(parts_begin_at_blocks)
@@ -195,7 +203,12 @@ START_TEST(rows_are_rounded_where_they_should)
 {
 	static const float stored[4] = {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, -3.0f, 0x1.010101p0f};
 	static const float rounded[4] = {1.0f, 1.0f + 0x1p-6f, -3.0f, 0x1.02p0f};
-	struct tensor t = {.type = TENSOR_F32, .rank = 2, .shape = {2, 2}, .count = 4, .data = (const uint8_t *)stored, .size = 16};
+	struct tensor t = {.type = TENSOR_F32,
+		.rank = 2,
+		.shape = {2, 2},
+		.count = 4,
+		.data = (const uint8_t *)stored,
+		.size = 16};
 	float values[4], row[2];
 	uint16_t codes[4];
 	ck_assert(!tensor_is_bf16(&t));
@@ -219,7 +232,13 @@ START_TEST(rows_in_pairs_become_halves)
 	float stored[12], values[12];
 	for (int i = 0; i < 12; i++)
 		stored[i] = (float)i;
-	struct tensor t = {.type = TENSOR_F32, .rank = 1, .shape = {12}, .count = 12, .data = (const uint8_t *)stored, .size = 48, .pair_heads = 2};
+	struct tensor t = {.type = TENSOR_F32,
+		.rank = 1,
+		.shape = {12},
+		.count = 12,
+		.data = (const uint8_t *)stored,
+		.size = 48,
+		.pair_heads = 2};
 	ck_assert_int_eq(tensor_rows_to_float(&t, 0, 12, values), 0);
 	for (int i = 0; i < 12; i++)
 		ck_assert_msg(values[i] == (float)expected[i], "row %d is %g", i, (double)values[i]);

@@ -52,8 +52,8 @@ static void check_row(struct engine *engine, const struct json *row)
 	ck_assert_uint_eq(json_get(row, "logprobs")->count, (size_t)vocab);
 	engine_result_free(ask(engine, &r));
 	JSON_EACH (value, json_get(row, "logprobs")) {
-		ck_assert_msg(fabs((double)rows[v] - json_double(value)) <= 2e-4, "token %d after %d: %.6f, expected %.6f", v, n,
-			(double)rows[v], json_double(value));
+		ck_assert_msg(fabs((double)rows[v] - json_double(value)) <= 2e-4,
+			"token %d after %d: %.6f, expected %.6f", v, n, (double)rows[v], json_double(value));
 		v++;
 	}
 	free(rows);
@@ -62,7 +62,8 @@ static void check_row(struct engine *engine, const struct json *row)
 START_TEST(values_are_those_of_transformers)
 {
 	struct json_document *golden = open_golden();
-	struct engine *engine = open_with(model_file(_i), "bf16/f32", (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
+	struct engine *engine =
+		open_with(model_file(_i), "bf16/f32", (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
 	ck_assert_str_eq(engine_facts(engine)->family, names[_i]);
 	JSON_EACH (row, json_get(json_get(json_root(golden), names[_i]), "rows"))
 		check_row(engine, row);
@@ -87,8 +88,8 @@ START_TEST(tokens_are_those_of_tokenizers)
 		CHECK_OK(engine_text_encode(text, input, true, &ids, &test_error));
 		ck_assert_int_eq((int)ids.count, n);
 		for (int i = 0; i < n; i++)
-			ck_assert_msg(ids.data[i] == expected[i], "'%.*s': token %d is %d, expected %d", STR_ARG(input), i, ids.data[i],
-				expected[i]);
+			ck_assert_msg(ids.data[i] == expected[i], "'%.*s': token %d is %d, expected %d", STR_ARG(input),
+				i, ids.data[i], expected[i]);
 		engine_text_decode(text, ids.data, ids.count, true, &back);
 		ck_assert_ptr_null(strstr(buf_text(&back), "<|"));
 		engine_ids_free(&ids);
@@ -108,9 +109,11 @@ END_TEST
 /* Every variant loads, and its answers are finite. */
 START_TEST(all_variants_load)
 {
-	static const char *const variants[] = {"bf16/bf16", "fp8/fp8", "fp8w/f32", "int4/fp8", "int4g32/bf16", "int4g64/bf16"};
+	static const char *const variants[] = {
+		"bf16/bf16", "fp8/fp8", "fp8w/f32", "int4/fp8", "int4g32/bf16", "int4g64/bf16"};
 	for (int v = 0; v < COUNT(variants); v++) {
-		struct engine *engine = open_with(model_file(_i), variants[v], (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
+		struct engine *engine = open_with(
+			model_file(_i), variants[v], (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
 		int32_t ids[3] = {1, 2, 3};
 		struct engine_request r = {.tokens = ids, .n_tokens = 3, .logprobs_from = 1};
 		struct engine_result *result = ask(engine, &r);
@@ -128,7 +131,8 @@ START_TEST(tensors_have_the_names_of_checkpoints)
 	char first[SHA256_HEX_SIZE], second[SHA256_HEX_SIZE];
 	CHECK_OK(checkpoint_open(model_file(0), &c, &test_error));
 	const struct model_config *m = checkpoint_config(c);
-	ck_assert(m->n_layers == 2 && m->hidden_size == 64 && m->head_dim == 16 && !m->tied_embeddings && !m->qkv_bias && m->bos_token == 269);
+	ck_assert(m->n_layers == 2 && m->hidden_size == 64 && m->head_dim == 16 && !m->tied_embeddings &&
+		!m->qkv_bias && m->bos_token == 269);
 	ck_assert(m->rope.divisors && m->n_eos_tokens == 1 && m->eos_tokens[0] == 270 && m->max_positions == 128);
 	CHECK_OK(checkpoint_fingerprint(c, first, &test_error));
 	CHECK_OK(checkpoint_require(c, "model.layers.1.self_attn.k_proj.weight", 32, 64, &t, &test_error));
@@ -140,12 +144,15 @@ START_TEST(tensors_have_the_names_of_checkpoints)
 	CHECK_OK(checkpoint_fingerprint(c, second, &test_error));
 	ck_assert_str_ne(first, second);
 	ck_assert_ptr_null(checkpoint_find(c, "blk.0.attn_q.weight"));
-	ck_assert_int_eq(checkpoint_require(c, "model.layers.2.self_attn.k_proj.weight", 32, 64, &t, &test_error), ERR_INPUT);
-	ck_assert_ptr_nonnull(strstr(test_error.message, "llama.gguf: tensor \"model.layers.2.self_attn.k_proj.weight\" [32, 64] is missing"));
+	ck_assert_int_eq(
+		checkpoint_require(c, "model.layers.2.self_attn.k_proj.weight", 32, 64, &t, &test_error), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(test_error.message,
+		"llama.gguf: tensor \"model.layers.2.self_attn.k_proj.weight\" [32, 64] is missing"));
 	checkpoint_close(c);
 	CHECK_OK(checkpoint_open(model_file(1), &c, &test_error));
 	m = checkpoint_config(c);
-	ck_assert(m->qk_norm && m->tied_embeddings && m->head_dim == 32 && m->n_heads == 2 && m->n_kv_heads == 1 && !m->rope.divisors);
+	ck_assert(m->qk_norm && m->tied_embeddings && m->head_dim == 32 && m->n_heads == 2 && m->n_kv_heads == 1 &&
+		!m->rope.divisors);
 	CHECK_OK(checkpoint_require(c, "model.layers.0.self_attn.q_norm.weight", 32, 0, &t, &test_error));
 	CHECK_OK(checkpoint_require(c, "model.layers.0.self_attn.q_proj.weight", 64, 256, &t, &test_error));
 	ck_assert(t->type == TENSOR_Q4_K && t->pair_heads == 0);
@@ -165,7 +172,8 @@ START_TEST(one_model_as_folder_and_file)
 	if (!paths[0])
 		SKIP("no shared trials/T55");
 	for (int i = 0; i < 2; i++) {
-		struct engine *engine = open_with(paths[i], "bf16/f32", (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
+		struct engine *engine =
+			open_with(paths[i], "bf16/f32", (struct engine_config){.threads = 1, .kv_memory = 1 << 20});
 		struct engine_request r = {.tokens = ids, .n_tokens = 4, .logprobs_from = 4, .rows = rows[i]};
 		engine_result_free(ask(engine, &r));
 		engine_close(engine);
@@ -185,7 +193,8 @@ END_TEST
 
 /* ---- Descriptions ---- */
 
-/* A model of one layer: H 8, N 2, G 1, D 4, I 16, V 3, all F32 and zero but where a case adds or leaves out something. */
+/* A model of one layer: H 8, N 2, G 1, D 4, I 16, V 3, all F32 and zero but where a case adds or leaves out
+ * something. */
 struct change {
 	const char *without;                 /* a key or tensor that is left out */
 	void (*add)(struct gguf_file *file); /* NULL: nothing */
@@ -206,7 +215,8 @@ static void base_tensor(struct gguf_file *f, const struct change *c, const char 
 
 static struct buf base_file(const char *family, struct change c)
 {
-	static const char *const layer_matrices[] = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+	static const char *const layer_matrices[] = {
+		"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
 	static const uint64_t shapes[7][2] = {{8, 8}, {4, 8}, {4, 8}, {8, 8}, {16, 8}, {16, 8}, {8, 16}};
 	struct gguf_file f = {0};
 	char name[64];
@@ -297,15 +307,19 @@ static const struct {
 	struct change change;
 	const char *expected; /* a part of the description */
 } good[] = {
-	{"base", "llama", {NULL, NULL}, "llama L1 H8 N2 G1 D4 I16 V3 P32 theta10000 R4 scaling0 factor1 tied1 qkv0 o0 mlp0 qk0 bos-1 eos0 tensors11;"},
+	{"base", "llama", {NULL, NULL},
+		"llama L1 H8 N2 G1 D4 I16 V3 P32 theta10000 R4 scaling0 factor1 tied1 qkv0 o0 mlp0 qk0 bos-1 eos0 "
+		"tensors11;"},
 	{"kv heads absent", "qwen2", {"qwen2.attention.head_count_kv", NULL}, "N2 G2 D4 "},
 	{"a linear rope", "llama", {NULL, add_linear}, "theta10000 R4 scaling1 factor4 "},
 	{"another base", "llama", {NULL, add_frequency}, "theta500000 R4 scaling0 factor1 "},
 	{"biases", "llama", {NULL, add_biases}, "tied1 qkv1 o1 mlp1 qk0 bos-1 eos0 tensors15;"},
 	{"a head and roles", "llama", {NULL, add_head}, "tied0 qkv0 o0 mlp0 qk0 bos1 eos1 tensors12;"},
 	{"names that are not known", "llama", {NULL, add_unknown}, "tensors11;"},
-	{"qwen2", "qwen2", {NULL, NULL}, "qwen2 L1 H8 N2 G1 D4 I16 V3 P32 theta10000 R4 scaling0 factor1 tied1 qkv1 o0 mlp0 qk0 "},
-	{"qwen3", "qwen3", {NULL, add_long_heads}, "qwen3 L1 H8 N2 G1 D128 I16 V3 P32 theta10000 R128 scaling0 factor1 tied1 qkv0 o0 mlp0 qk1 "},
+	{"qwen2", "qwen2", {NULL, NULL},
+		"qwen2 L1 H8 N2 G1 D4 I16 V3 P32 theta10000 R4 scaling0 factor1 tied1 qkv1 o0 mlp0 qk0 "},
+	{"qwen3", "qwen3", {NULL, add_long_heads},
+		"qwen3 L1 H8 N2 G1 D128 I16 V3 P32 theta10000 R128 scaling0 factor1 tied1 qkv0 o0 mlp0 qk1 "},
 };
 
 START_TEST(reads_descriptions)
@@ -315,11 +329,11 @@ START_TEST(reads_descriptions)
 	struct gguf_model m;
 	ck_assert_msg(read_model(&file, &g, &m) == 0, "%s: %s", good[_i].name, test_error.message);
 	const struct model_config *c = &m.config;
-	buf_printf(&text, "%s L%d H%d N%d G%d D%d I%d V%d P%d theta%g R%d scaling%d factor%g ", c->family, c->n_layers, c->hidden_size, c->n_heads,
-		c->n_kv_heads, c->head_dim, c->inner_size, c->vocab_size, c->max_positions, c->rope.theta, c->rope.rotary_dim, c->rope.scaling,
-		c->rope.factor);
-	buf_printf(&text, "tied%d qkv%d o%d mlp%d qk%d bos%d eos%d tensors%zu;", c->tied_embeddings, c->qkv_bias, c->o_bias, c->mlp_bias,
-		c->qk_norm, c->bos_token, c->n_eos_tokens, m.count);
+	buf_printf(&text, "%s L%d H%d N%d G%d D%d I%d V%d P%d theta%g R%d scaling%d factor%g ", c->family, c->n_layers,
+		c->hidden_size, c->n_heads, c->n_kv_heads, c->head_dim, c->inner_size, c->vocab_size, c->max_positions,
+		c->rope.theta, c->rope.rotary_dim, c->rope.scaling, c->rope.factor);
+	buf_printf(&text, "tied%d qkv%d o%d mlp%d qk%d bos%d eos%d tensors%zu;", c->tied_embeddings, c->qkv_bias,
+		c->o_bias, c->mlp_bias, c->qk_norm, c->bos_token, c->n_eos_tokens, m.count);
 	ck_assert_msg(strstr(buf_text(&text), good[_i].expected), "%s: %s", good[_i].name, buf_text(&text));
 	ck_assert_float_eq(c->norm_eps, 1e-5f);
 	for (size_t i = 0; i < m.count; i++) {
@@ -335,12 +349,32 @@ START_TEST(reads_descriptions)
 }
 END_TEST
 
-#define ADD(name, statement)                          \
-	static void add_##name(struct gguf_file *f)   \
-	{                                             \
-		static const float zeros[64] = {1};   \
-		(void)zeros;                          \
-		statement;                            \
+/* Two files that differ in one key of the description are two models. */
+START_TEST(fingerprints_know_the_description)
+{
+	static const struct change changes[] = {{NULL, NULL}, {NULL, add_frequency}, {NULL, add_head}};
+	char hashes[3][SHA256_HEX_SIZE];
+	for (int i = 0; i < 3; i++) {
+		struct buf file = base_file("llama", changes[i]);
+		struct checkpoint *c;
+		scratch_folder();
+		CHECK_OK(checkpoint_open(test_write_file("m.gguf", file.data, file.length), &c, &test_error));
+		CHECK_OK(checkpoint_fingerprint(c, hashes[i], &test_error));
+		checkpoint_close(c);
+		buf_free(&file);
+	}
+	ck_assert_str_ne(hashes[0], hashes[1]);
+	ck_assert_str_eq(
+		hashes[0], hashes[2]); /* a tensor counts once it is used, a token of a role is the tokenizer's */
+}
+END_TEST
+
+#define ADD(name, statement)                        \
+	static void add_##name(struct gguf_file *f) \
+	{                                           \
+		static const float zeros[64] = {1}; \
+		(void)zeros;                        \
+		statement;                          \
 	}
 ADD(parts, file_u32(f, "split.count", 3))
 ADD(experts, file_u32(f, "llama.expert_count", 8))
@@ -379,30 +413,43 @@ static const struct {
 	{"llama", {"llama.embedding_length", NULL}, "llama.embedding_length is missing"},
 	{"llama", {"llama.feed_forward_length", NULL}, "llama.feed_forward_length is missing"},
 	{"llama", {"llama.attention.head_count", NULL}, "llama.attention.head_count is missing"},
-	{"llama", {"llama.attention.layer_norm_rms_epsilon", NULL}, "llama.attention.layer_norm_rms_epsilon is missing"},
+	{"llama", {"llama.attention.layer_norm_rms_epsilon", NULL},
+		"llama.attention.layer_norm_rms_epsilon is missing"},
 	{"llama", {"token_embd.weight", NULL}, "tensor \"token_embd.weight\" is missing"},
-	{"llama", {"token_embd.weight", add_embedding_vector}, "tensor \"token_embd.weight\" is no matrix of a row per token"},
+	{"llama", {"token_embd.weight", add_embedding_vector},
+		"tensor \"token_embd.weight\" is no matrix of a row per token"},
 	{"llama", {NULL, add_parts}, "split.count is 3: a model in several files is not built"},
 	{"llama", {NULL, add_experts}, "llama.expert_count is 8: a mixture of experts is not built"},
 	{"qwen2", {NULL, add_window}, "qwen2.attention.sliding_window is 4096: attention over a window is not built"},
 	{"qwen2", {NULL, add_yarn}, "qwen2.rope.scaling.type 'yarn' is not built; built: none, linear"},
 	{"llama", {NULL, add_linear_alone}, "llama.rope.scaling.factor is missing"},
 	{"llama", {NULL, add_base_of_text}, "llama.rope.freq_base is \"10000\", expected a number from 1 to 1e+12"},
-	{"llama", {NULL, add_part_of_heads}, "llama.rope.dimension_count: a rope over 2 of 4 dimensions is not built for llama"},
-	{"llama", {NULL, add_odd_heads}, "heads of 3 values (embedding_length 8, head_count 2), expected an even number"},
+	{"llama", {NULL, add_part_of_heads},
+		"llama.rope.dimension_count: a rope over 2 of 4 dimensions is not built for llama"},
+	{"llama", {NULL, add_odd_heads},
+		"heads of 3 values (embedding_length 8, head_count 2), expected an even number"},
 	{"llama", {NULL, add_value_length}, "llama.attention.value_length is 8, expected the length of a key, 4"},
-	{"llama", {"llama.attention.head_count", add_no_heads}, "llama.attention.head_count is 0, expected an integer from 1 to 4096"},
-	{"llama", {"llama.attention.head_count", add_many_heads}, "heads of 0 values (embedding_length 8, head_count 16)"},
-	{"llama", {"llama.attention.head_count", add_heads_by_layer}, "llama.attention.head_count is an array, expected an integer"},
-	{"llama", {"llama.attention.head_count_kv", add_kv_heads}, "llama.attention.head_count_kv is 3, expected a divisor of the head_count 2"},
-	{"llama", {"llama.embedding_length", add_large_hidden}, "llama.embedding_length is 65537, expected an integer from 1 to 65536"},
+	{"llama", {"llama.attention.head_count", add_no_heads},
+		"llama.attention.head_count is 0, expected an integer from 1 to 4096"},
+	{"llama", {"llama.attention.head_count", add_many_heads},
+		"heads of 0 values (embedding_length 8, head_count 16)"},
+	{"llama", {"llama.attention.head_count", add_heads_by_layer},
+		"llama.attention.head_count is an array, expected an integer"},
+	{"llama", {"llama.attention.head_count_kv", add_kv_heads},
+		"llama.attention.head_count_kv is 3, expected a divisor of the head_count 2"},
+	{"llama", {"llama.embedding_length", add_large_hidden},
+		"llama.embedding_length is 65537, expected an integer from 1 to 65536"},
 	{"llama", {NULL, add_q_norm}, "tensor \"blk.0.attn_q_norm.weight\": norms of q and k are not built for llama"},
 	{"llama", {NULL, add_bos_of_text}, "tokenizer.ggml.bos_token_id is \"<s>\", expected an integer"},
-	{"llama", {NULL, add_few_divisors}, "tensor \"rope_freqs.weight\" has 1 values of type F32, expected 2 of type F32"},
-	{"llama", {NULL, add_half_divisors}, "tensor \"rope_freqs.weight\" has 2 values of type F16, expected 2 of type F32"},
+	{"llama", {NULL, add_few_divisors},
+		"tensor \"rope_freqs.weight\" has 1 values of type F32, expected 2 of type F32"},
+	{"llama", {NULL, add_half_divisors},
+		"tensor \"rope_freqs.weight\" has 2 values of type F16, expected 2 of type F32"},
 	{"llama", {NULL, add_zero_divisor}, "tensor \"rope_freqs.weight\": value 1 is 0, expected a positive number"},
-	{"llama", {"blk.0.attn_q.weight", add_short_q}, "tensor \"blk.0.attn_q.weight\" has 7 rows of type F32, expected 8 for 2 heads"},
-	{"llama", {NULL, add_long_q_bias}, "tensor \"blk.0.attn_q.bias\" has 9 rows of type F32, expected 8 for 2 heads"},
+	{"llama", {"blk.0.attn_q.weight", add_short_q},
+		"tensor \"blk.0.attn_q.weight\" has 7 rows of type F32, expected 8 for 2 heads"},
+	{"llama", {NULL, add_long_q_bias},
+		"tensor \"blk.0.attn_q.bias\" has 9 rows of type F32, expected 8 for 2 heads"},
 };
 
 START_TEST(refuses_bad_descriptions)
@@ -467,7 +514,11 @@ static struct buf tokenizer_file(const struct tokenizer_case *c)
 	return file_finish(&f);
 }
 
-#define TOKENIZER(...) {.model = "gpt2", .pre = "gpt-2", .merge = "ab c", .token = "<x>", .types = 98, .bos = -1, .eos = -1, .add_bos = -1, .add_eos = -1, __VA_ARGS__}
+#define TOKENIZER(...)                                                                                               \
+	{                                                                                                            \
+		.model = "gpt2", .pre = "gpt-2", .merge = "ab c", .token = "<x>", .types = 98, .bos = -1, .eos = -1, \
+		.add_bos = -1, .add_eos = -1, __VA_ARGS__                                                            \
+	}
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 static const struct {
@@ -485,14 +536,18 @@ static const struct {
 	{"BOS and EOS", TOKENIZER(.bos = 96, .eos = 97, .add_bos = 1, .add_eos = 1), "", "96 97"},
 	{"BOS by default", TOKENIZER(.pre = "llama-bpe", .bos = 96), "ab", "96 94"},
 	{"no BOS by will", TOKENIZER(.pre = "llama-bpe", .bos = 96, .add_bos = 0), "ab", "94"},
-	{"whole pieces", TOKENIZER(.pre = "llama-bpe", .merge = "b c", .token = "bc", .types = -1, .bos = 96, .add_bos = 0), "abc", "95"},
+	{"whole pieces",
+		TOKENIZER(.pre = "llama-bpe", .merge = "b c", .token = "bc", .types = -1, .bos = 96, .add_bos = 0),
+		"abc", "95"},
 	{"merges before pieces", TOKENIZER(.merge = "b c", .token = "bc", .types = -1), "abc", "94 66"},
 	{"qwen2", TOKENIZER(.pre = "qwen2"), "ab12", "94 16 17"},
 	{"smollm", TOKENIZER(.pre = "smollm", .merge = "1 2", .token = "12", .types = -1), "12", "16 17"},
 	{"gpt-2", TOKENIZER(.merge = "1 2", .token = "12", .types = -1), "12", "97"},
 	{"default", TOKENIZER(.pre = "default", .merge = "! !", .token = "!!", .types = -1), "!!ab", "97 94"},
-	{"default cuts signs from each other", TOKENIZER(.pre = "default", .merge = "! #", .token = "!#", .types = -1), "a!#", "64 97"},
-	{"default cuts three digits", TOKENIZER(.pre = "default", .merge = "3 4", .token = "34", .types = -1), "1234", "16 17 18 19"},
+	{"default cuts signs from each other", TOKENIZER(.pre = "default", .merge = "! #", .token = "!#", .types = -1),
+		"a!#", "64 97"},
+	{"default cuts three digits", TOKENIZER(.pre = "default", .merge = "3 4", .token = "34", .types = -1), "1234",
+		"16 17 18 19"},
 };
 
 START_TEST(reads_tokenizers)
@@ -508,7 +563,8 @@ START_TEST(reads_tokenizers)
 	CHECK_OK(tokenizer_encode(t, str_of(tokenizers[_i].text), TOKENIZER_SPECIALS, &ids, &test_error));
 	for (size_t i = 0; i < ids.count; i++)
 		buf_printf(&shown, "%s%d", i ? " " : "", ids.data[i]);
-	ck_assert_msg(strcmp(buf_text(&shown), tokenizers[_i].ids) == 0, "%s: %s", tokenizers[_i].name, buf_text(&shown));
+	ck_assert_msg(
+		strcmp(buf_text(&shown), tokenizers[_i].ids) == 0, "%s: %s", tokenizers[_i].name, buf_text(&shown));
 	ck_assert_int_eq(tokenizer_bos(t), tokenizers[_i].c.bos);
 	ck_assert_int_eq(tokenizer_eos(t), tokenizers[_i].c.eos);
 	token_ids_free(&ids);
@@ -523,12 +579,15 @@ static const struct {
 	const char *expected; /* how the message begins, after the name of the file */
 } bad_tokenizers[] = {
 	{TOKENIZER(.model = NULL), ERR_MISSING, "the file has no tokenizer (tokenizer.ggml.model)"},
-	{TOKENIZER(.model = "llama"), ERR_INPUT, "tokenizer.ggml.model 'llama' is not built; built: gpt2 (byte-level BPE)"},
+	{TOKENIZER(.model = "llama"), ERR_INPUT,
+		"tokenizer.ggml.model 'llama' is not built; built: gpt2 (byte-level BPE)"},
 	{TOKENIZER(.model = "bert"), ERR_INPUT, "tokenizer.ggml.model 'bert' is not built"},
 	{TOKENIZER(.pre = NULL), ERR_INPUT, "tokenizer.ggml.pre is missing"},
-	{TOKENIZER(.pre = "tekken"), ERR_INPUT, "tokenizer.ggml.pre 'tekken' is not built; built: default, gpt-2, llama-bpe, qwen2, smollm"},
+	{TOKENIZER(.pre = "tekken"), ERR_INPUT,
+		"tokenizer.ggml.pre 'tekken' is not built; built: default, gpt-2, llama-bpe, qwen2, smollm"},
 	{TOKENIZER(.pre = ""), ERR_INPUT, "tokenizer.ggml.pre '' is not built"},
-	{TOKENIZER(.types = 97), ERR_INPUT, "tokenizer.ggml.token_type has 97 entries, expected one for each of the 98 tokens"},
+	{TOKENIZER(.types = 97), ERR_INPUT,
+		"tokenizer.ggml.token_type has 97 entries, expected one for each of the 98 tokens"},
 	{TOKENIZER(.merge = "abc"), ERR_INPUT, "merge 1 is \"abc\", expected two tokens with one space between them"},
 	{TOKENIZER(.merge = "a b c"), ERR_INPUT, "merge 1 is \"a b c\", expected two tokens"},
 	{TOKENIZER(.merge = "q r"), ERR_INPUT, "model: merge 1 needs the token \"qr\""},
@@ -548,7 +607,8 @@ START_TEST(refuses_bad_tokenizers)
 	CHECK_OK(gguf_parse((const uint8_t *)file.data, file.length, "case", &g, &test_error));
 	ck_assert_int_eq(tokenizer_open_gguf(g, &t, &test_error), bad_tokenizers[_i].status);
 	ck_assert_msg(strncmp(test_error.message, name, strlen(name)) == 0 &&
-			strncmp(test_error.message + strlen(name), bad_tokenizers[_i].expected, strlen(bad_tokenizers[_i].expected)) == 0,
+			strncmp(test_error.message + strlen(name), bad_tokenizers[_i].expected,
+				strlen(bad_tokenizers[_i].expected)) == 0,
 		"%s, expected %s", test_error.message, bad_tokenizers[_i].expected);
 	gguf_close(g);
 	buf_free(&file);
@@ -566,6 +626,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(values, tensors_have_the_names_of_checkpoints);
 	tcase_add_test(values, one_model_as_folder_and_file);
 	tcase_add_loop_test(descriptions, reads_descriptions, 0, COUNT(good));
+	tcase_add_test(descriptions, fingerprints_know_the_description);
 	tcase_add_loop_test(descriptions, refuses_bad_descriptions, 0, COUNT(bad));
 	tcase_add_loop_test(tokens, reads_tokenizers, 0, COUNT(tokenizers));
 	tcase_add_loop_test(tokens, refuses_bad_tokenizers, 0, COUNT(bad_tokenizers));

@@ -118,14 +118,21 @@ static const struct {
 		"\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
 		NULL, "original99 "},
 	{"whole rope", "{" BASE ",\"partial_rotary_factor\":1.0}", NULL, "R16 "},
-	{"qwen2", "{" BASE ",\"model_type\":\"qwen2\",\"attention_bias\":false,\"mlp_bias\":true,\"use_sliding_window\":false}", NULL,
-		"qwen2 H64 L3 N4 G2 D16 I128 V256 P512 eps1e-05 tied0 qkv1 o0 mlp0 qk0 "},
-	{"qwen2, layers in full", "{" BASE ",\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\",\"full_attention\"]}", NULL,
+	{"qwen2",
+		"{" BASE
+		",\"model_type\":\"qwen2\",\"attention_bias\":false,\"mlp_bias\":true,\"use_sliding_window\":false}",
+		NULL, "qwen2 H64 L3 N4 G2 D16 I128 V256 P512 eps1e-05 tied0 qkv1 o0 mlp0 qk0 "},
+	{"qwen2, layers in full",
+		"{" BASE ",\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\",\"full_attention\"]}", NULL,
 		"qwen2 "},
 	{"qwen2, window without use",
-		"{" BASE ",\"model_type\":\"qwen2\",\"sliding_window\":131072,\"max_window_layers\":28,\"layer_types\":null}", NULL, "qwen2 "},
-	{"qwen2, longest context absent", "{" BASE ",\"model_type\":\"qwen2\",\"max_position_embeddings\":null}", NULL, "P32768 "},
-	{"qwen3", "{" BASE ",\"model_type\":\"qwen3\",\"head_dim\":32}", NULL, "qwen3 H64 L3 N4 G2 D32 I128 V256 P512 eps1e-05 tied0 qkv0 o0 mlp0 qk1 "},
+		"{" BASE
+		",\"model_type\":\"qwen2\",\"sliding_window\":131072,\"max_window_layers\":28,\"layer_types\":null}",
+		NULL, "qwen2 "},
+	{"qwen2, longest context absent", "{" BASE ",\"model_type\":\"qwen2\",\"max_position_embeddings\":null}", NULL,
+		"P32768 "},
+	{"qwen3", "{" BASE ",\"model_type\":\"qwen3\",\"head_dim\":32}", NULL,
+		"qwen3 H64 L3 N4 G2 D32 I128 V256 P512 eps1e-05 tied0 qkv0 o0 mlp0 qk1 "},
 	{"qwen3, head_dim absent", "{" BASE ",\"model_type\":\"qwen3\"}", NULL, "D128 "},
 	{"qwen3, biases", "{" BASE ",\"model_type\":\"qwen3\",\"attention_bias\":true}", NULL, "qkv1 o1 mlp0 qk1 "},
 	{"text_config",
@@ -252,7 +259,8 @@ static const struct {
 	{LLAMA3("\"original_max_position_embeddings\":0"), "rope_scaling.original_max_position_embeddings is 0, "},
 	{WITH("\"use_sliding_window\":true"), "use_sliding_window 'true' is not built; built: false"},
 	{WITH("\"use_sliding_window\":1"), "use_sliding_window is 1, expected true or false"},
-	{WITH("\"layer_types\":[\"full_attention\",\"sliding_attention\"]"), "layer_types 'sliding_attention' is not built; built: full_attention"},
+	{WITH("\"layer_types\":[\"full_attention\",\"sliding_attention\"]"),
+		"layer_types 'sliding_attention' is not built; built: full_attention"},
 	{WITH("\"layer_types\":[null]"), "layer_types '' is not built; built: full_attention"},
 	{WITH("\"model_type\":\"qwen3\",\"partial_rotary_factor\":0.5"),
 		"partial_rotary_factor: a rope over 64 of 128 dimensions is not built for qwen3"},
@@ -456,7 +464,8 @@ START_TEST(reads_tiny_configs)
 	if (absent)
 		SKIP("no shared goldens");
 	if (tiny[_i].refused) {
-		snprintf(expected, sizeof(expected), "model_type '%s' is not built; built: %s", tiny[_i].refused, model_family_names());
+		snprintf(expected, sizeof(expected), "model_type '%s' is not built; built: %s", tiny[_i].refused,
+			model_family_names());
 		ck_assert_int_eq(status, ERR_INPUT);
 		ck_assert_msg(strstr(test_error.message, expected), "%s", test_error.message);
 		return;

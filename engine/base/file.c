@@ -71,7 +71,8 @@ void file_map_release(const void *data, size_t size)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)data & ~(page - 1);
 
-	/* The pages at the edges are the mapping's too: it begins and ends with whole pages. Advice that is refused costs only memory. */
+	/* The pages at the edges are the mapping's too: it begins and ends with whole pages. Advice that is refused
+	 * costs only memory. */
 	if (size > 0)
 		(void)madvise((void *)start, (uintptr_t)data + size - start, MADV_DONTNEED);
 }

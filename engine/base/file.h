@@ -17,8 +17,8 @@ struct file_map {
 int file_map_open(struct file_map *map, const char *path, struct error *e);
 void file_map_close(struct file_map *map); /* zeroes *map */
 
-/* Says that a part of a mapping will not be read soon: its pages stop counting as this process's memory, and come back when they are read
- * after all. */
+/* Says that a part of a mapping will not be read soon: its pages stop counting as this process's memory, and come
+ * back when they are read after all. */
 void file_map_release(const void *data, size_t size);
 
 /* Reads a whole file, which may be a FIFO; "-" is standard input; gzip data are unpacked on the way (damaged data and

@@ -221,7 +221,8 @@ static int open_gguf(struct checkpoint *c, struct error *e)
 	for (size_t i = 0; i < m->count; i++) {
 		const struct tensor *t = &m->tensors[i];
 		/* The divisors of the rope are taken with the description. */
-		c->entries[c->n_entries++] = (struct entry){.tensor = t, .shard = c->shards, .used = t->data == c->config.rope.divisors};
+		c->entries[c->n_entries++] =
+			(struct entry){.tensor = t, .shard = c->shards, .used = t->data == c->config.rope.divisors};
 	}
 	return 0;
 }

@@ -59,8 +59,9 @@ static const uint8_t *take(struct cursor *c, size_t size, const char *what, stru
 	const uint8_t *at = c->data + c->at;
 
 	if (size > rest(c)) {
-		error_set(e, ERR_INPUT, "%s: %s needs %zu bytes at offset %zu, but the file ends at %zu: it is cut short or damaged", c->name,
-			what, size, c->at, c->size);
+		error_set(e, ERR_INPUT,
+			"%s: %s needs %zu bytes at offset %zu, but the file ends at %zu: it is cut short or damaged",
+			c->name, what, size, c->at, c->size);
 		return NULL;
 	}
 	c->at += size;
@@ -103,7 +104,8 @@ static int take_type(struct cursor *c, const struct gguf_key *key, enum gguf_typ
 	uint32_t type;
 	TRY(take_u32(c, &type, "the type of a key", e));
 	if (type >= GGUF_TYPE_COUNT)
-		return error_set(e, ERR_INPUT, "%s: key \"%.*s\": value type %" PRIu32 " is not known, expected 0 to %d", c->name,
+		return error_set(e, ERR_INPUT,
+			"%s: key \"%.*s\": value type %" PRIu32 " is not known, expected 0 to %d", c->name,
 			STR_ARG(key->name), type, GGUF_TYPE_COUNT - 1);
 	*out = (enum gguf_type)type;
 	return 0;
@@ -123,7 +125,8 @@ static int take_items(struct cursor *c, const struct gguf_key *key, struct gguf_
 	} else {
 		if (v->count > rest(c) / size)
 			return error_set(e, ERR_INPUT,
-				"%s: key \"%.*s\" has %" PRIu64 " items of type %s, more than the file has room for: it is cut short or damaged",
+				"%s: key \"%.*s\" has %" PRIu64
+				" items of type %s, more than the file has room for: it is cut short or damaged",
 				c->name, STR_ARG(key->name), v->count, value_types[v->type].name);
 		c->at += v->count * size;
 	}
@@ -142,8 +145,8 @@ static int take_key(struct cursor *c, struct gguf_key *key, struct error *e)
 	if (v->is_array) {
 		TRY(take_type(c, key, &v->type, e));
 		if (v->type == GGUF_ARRAY)
-			return error_set(e, ERR_INPUT, "%s: key \"%.*s\" is an array of arrays, which is not built", c->name,
-				STR_ARG(key->name));
+			return error_set(e, ERR_INPUT, "%s: key \"%.*s\" is an array of arrays, which is not built",
+				c->name, STR_ARG(key->name));
 		TRY(take_u64(c, &v->count, "the count of an array", e));
 	}
 	return take_items(c, key, v, e);
@@ -165,7 +168,9 @@ static int compare_keys(const void *left, const void *right)
 static int read_keys(struct gguf *g, struct cursor *c, uint64_t count, struct error *e)
 {
 	if (count > rest(c) / SMALLEST_KEY)
-		return error_set(e, ERR_INPUT, "%s: the header says %" PRIu64 " keys, but %zu bytes are left: the file is cut short or damaged",
+		return error_set(e, ERR_INPUT,
+			"%s: the header says %" PRIu64
+			" keys, but %zu bytes are left: the file is cut short or damaged",
 			c->name, count, rest(c));
 	g->keys = mem_calloc(count, sizeof(*g->keys), e);
 	if (!g->keys)
@@ -176,7 +181,8 @@ static int read_keys(struct gguf *g, struct cursor *c, uint64_t count, struct er
 		qsort(g->keys, count, sizeof(*g->keys), compare_keys);
 	for (size_t i = 1; i < count; i++)
 		if (str_equal(g->keys[i - 1].name, g->keys[i].name))
-			return error_set(e, ERR_INPUT, "%s: key \"%.*s\" is there twice", c->name, STR_ARG(g->keys[i].name));
+			return error_set(
+				e, ERR_INPUT, "%s: key \"%.*s\" is there twice", c->name, STR_ARG(g->keys[i].name));
 	return 0;
 }
 
@@ -244,7 +250,8 @@ static int take_data_type(struct cursor *c, const struct entry *entry, struct te
 	TRY(take_u32(c, &type, "the type of a tensor", e));
 	if (type >= DATA_TYPES || !data_types[type].built)
 		return error_set(e, ERR_INPUT,
-			"%s: tensor \"%.*s\": type %s (%" PRIu32 ") is not built; built: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K",
+			"%s: tensor \"%.*s\": type %s (%" PRIu32
+			") is not built; built: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K",
 			c->name, STR_ARG(entry->name), type < DATA_TYPES ? data_types[type].name : "unknown", type);
 	t->type = data_types[type].type;
 	return 0;
@@ -256,7 +263,8 @@ static int take_shape(struct cursor *c, const struct entry *entry, struct tensor
 	uint32_t rank;
 	TRY(take_u32(c, &rank, "the dimensions of a tensor", e));
 	if (rank > MAX_DIMENSIONS)
-		return error_set(e, ERR_INPUT, "%s: tensor \"%.*s\" has %" PRIu32 " dimensions, at most %d are supported", c->name,
+		return error_set(e, ERR_INPUT,
+			"%s: tensor \"%.*s\" has %" PRIu32 " dimensions, at most %d are supported", c->name,
 			STR_ARG(entry->name), rank, MAX_DIMENSIONS);
 	t->rank = (int)rank;
 	t->count = 1;
@@ -264,7 +272,9 @@ static int take_shape(struct cursor *c, const struct entry *entry, struct tensor
 		uint64_t dimension;
 		TRY(take_u64(c, &dimension, "the dimensions of a tensor", e));
 		if (dimension > INT64_MAX || __builtin_mul_overflow(t->count, dimension, &t->count))
-			return error_set(e, ERR_INPUT, "%s: tensor \"%.*s\": with dimension %" PRIu64 " the number of elements overflows 64 bits",
+			return error_set(e, ERR_INPUT,
+				"%s: tensor \"%.*s\": with dimension %" PRIu64
+				" the number of elements overflows 64 bits",
 				c->name, STR_ARG(entry->name), dimension);
 		t->shape[i] = (int64_t)dimension;
 	}
@@ -276,10 +286,13 @@ static int check_size(const struct cursor *c, const struct entry *entry, struct 
 	uint64_t block = tensor_type_block(t->type), row = t->rank ? (uint64_t)t->shape[t->rank - 1] : 1;
 
 	if (row % block != 0)
-		return error_set(e, ERR_INPUT, "%s: tensor \"%.*s\" has rows of %" PRIu64 " values, expected a multiple of %" PRIu64
-			", the block of %s", c->name, STR_ARG(entry->name), row, block, tensor_type_name(t->type));
+		return error_set(e, ERR_INPUT,
+			"%s: tensor \"%.*s\" has rows of %" PRIu64 " values, expected a multiple of %" PRIu64
+			", the block of %s",
+			c->name, STR_ARG(entry->name), row, block, tensor_type_name(t->type));
 	if (__builtin_mul_overflow(t->count / block, tensor_type_size(t->type), &t->size))
-		return error_set(e, ERR_INPUT, "%s: tensor \"%.*s\": the number of bytes overflows 64 bits", c->name, STR_ARG(entry->name));
+		return error_set(e, ERR_INPUT, "%s: tensor \"%.*s\": the number of bytes overflows 64 bits", c->name,
+			STR_ARG(entry->name));
 	return 0;
 }
 
@@ -287,8 +300,8 @@ static int take_tensor(struct cursor *c, struct entry *entry, struct tensor *t, 
 {
 	TRY(take_text(c, &entry->name, "the name of a tensor", e));
 	if (entry->name.length == 0 || memchr(entry->name.data, 0, entry->name.length))
-		return error_set(e, ERR_INPUT, "%s: the tensor's name at offset %zu is empty or holds a zero byte", c->name,
-			c->at - entry->name.length);
+		return error_set(e, ERR_INPUT, "%s: the tensor's name at offset %zu is empty or holds a zero byte",
+			c->name, c->at - entry->name.length);
 	TRY(take_shape(c, entry, t, e));
 	TRY(take_data_type(c, entry, t, e));
 	TRY(check_size(c, entry, t, e));
@@ -318,7 +331,8 @@ static int read_alignment(const struct gguf *g, size_t *out, struct error *e)
 
 	TRY(gguf_int(g, "general.alignment", 0, INT32_MAX, &alignment, e));
 	if (alignment == 0 || (alignment & (alignment - 1)) != 0)
-		return error_set(e, ERR_INPUT, "%s: general.alignment is %d, which is not a power of two", g->name, alignment);
+		return error_set(
+			e, ERR_INPUT, "%s: general.alignment is %d, which is not a power of two", g->name, alignment);
 	*out = (size_t)alignment;
 	return 0;
 }
@@ -335,11 +349,14 @@ static int place_tensors(struct gguf *g, const struct cursor *c, const struct en
 		struct tensor *t = &g->tensors[i];
 		uint64_t offset = entries[i].offset;
 		if (offset % alignment != 0)
-			return error_set(e, ERR_INPUT, "%s: tensor \"%s\" begins at offset %" PRIu64 ", expected a multiple of the alignment %zu",
+			return error_set(e, ERR_INPUT,
+				"%s: tensor \"%s\" begins at offset %" PRIu64
+				", expected a multiple of the alignment %zu",
 				c->name, t->name, offset, alignment);
 		if (offset > available || t->size > available - offset)
 			return error_set(e, ERR_INPUT,
-				"%s: tensor \"%s\" has %zu bytes at offset %" PRIu64 " of the data, but %zu are there: the file is cut short or damaged",
+				"%s: tensor \"%s\" has %zu bytes at offset %" PRIu64
+				" of the data, but %zu are there: the file is cut short or damaged",
 				c->name, t->name, t->size, offset, available);
 		t->data = t->size > 0 ? c->data + start + offset : c->data;
 	}
@@ -373,7 +390,8 @@ static int check_tensors(struct gguf *g, struct error *e)
 	for (size_t i = 1; i < n; i++) {
 		const struct tensor *before = &g->tensors[i - 1], *t = &g->tensors[i];
 		if (before->size > 0 && t->size > 0 && t->data < before->data + before->size)
-			return error_set(e, ERR_INPUT, "%s: tensors \"%s\" and \"%s\" overlap", g->name, before->name, t->name);
+			return error_set(
+				e, ERR_INPUT, "%s: tensors \"%s\" and \"%s\" overlap", g->name, before->name, t->name);
 	}
 	qsort(g->tensors, n, sizeof(*g->tensors), compare_names);
 	for (size_t i = 1; i < n; i++)
@@ -388,7 +406,9 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t count, struct
 	int status = 0;
 
 	if (count > rest(c) / SMALLEST_TENSOR)
-		return error_set(e, ERR_INPUT, "%s: the header says %" PRIu64 " tensors, but %zu bytes are left: the file is cut short or damaged",
+		return error_set(e, ERR_INPUT,
+			"%s: the header says %" PRIu64
+			" tensors, but %zu bytes are left: the file is cut short or damaged",
 			c->name, count, rest(c));
 	g->tensors = mem_calloc(count, sizeof(*g->tensors), e);
 	entries = mem_calloc(count, sizeof(*entries), e);
@@ -419,8 +439,8 @@ static int read_header(struct cursor *c, uint64_t *tensors, uint64_t *keys, stru
 		return error_set(e, ERR_INPUT, "%s: does not begin with GGUF: not a GGUF file?", c->name);
 	TRY(take_u32(c, &version, "the version", e));
 	if (version != 2 && version != 3)
-		return error_set(e, ERR_INPUT, "%s: GGUF version %" PRIu32 "%s is not built; built: 2, 3", c->name, version,
-			version == 2U << 24 || version == 3U << 24 ? " (a big-endian file)" : "");
+		return error_set(e, ERR_INPUT, "%s: GGUF version %" PRIu32 "%s is not built; built: 2, 3", c->name,
+			version, version == 2U << 24 || version == 3U << 24 ? " (a big-endian file)" : "");
 	TRY(take_u64(c, tensors, "the number of tensors", e));
 	return take_u64(c, keys, "the number of keys", e);
 }

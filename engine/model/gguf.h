@@ -1,4 +1,5 @@
-/* One GGUF file (versions 2 and 3, little endian), mapped and bounds-checked: keys with values, and tensors. All borrow from the mapping. */
+/* One GGUF file (versions 2 and 3, little endian), mapped and bounds-checked: keys with values, and tensors. All
+ * borrow from the mapping. */
 #ifndef ASSAY_ENGINE_MODEL_GGUF_H
 #define ASSAY_ENGINE_MODEL_GGUF_H
 
@@ -12,10 +13,10 @@
 
 struct gguf;
 
-/* Refuses: other versions, counts and lengths beyond the file, doubled keys and tensor names, arrays of arrays, an alignment that is no
- * power of two, more than four dimensions, sizes that overflow, rows that are no whole number of blocks, types that are not built, data
- * that begin off the alignment, overlap or reach past the end of the file. Bytes that no tensor covers are accepted. Messages name the
- * file and the key or tensor. */
+/* Refuses: other versions, counts and lengths beyond the file, doubled keys and tensor names, arrays of arrays, an
+ * alignment that is no power of two, more than four dimensions, sizes that overflow, rows that are no whole number of
+ * blocks, types that are not built, data that begin off the alignment, overlap or reach past the end of the file.
+ * Bytes that no tensor covers are accepted. Messages name the file and the key or tensor. */
 int gguf_open(const char *path, struct gguf **out, struct error *e);
 void gguf_close(struct gguf *g);
 
@@ -57,11 +58,11 @@ struct gguf_key {
 };
 
 size_t gguf_key_count(const struct gguf *g);
-const struct gguf_key *gguf_key_at(const struct gguf *g, size_t i);                /* in order of name */
-const struct gguf_value *gguf_find(const struct gguf *g, const char *key);         /* NULL: not there */
+const struct gguf_key *gguf_key_at(const struct gguf *g, size_t i);        /* in order of name */
+const struct gguf_value *gguf_find(const struct gguf *g, const char *key); /* NULL: not there */
 
-/* The readers below return 1 when the key is there, and 0, leaving *value alone, when it is not. Ranges include both ends. Any integer
- * type is an integer, any float type a number. */
+/* The readers below return 1 when the key is there, and 0, leaving *value alone, when it is not. Ranges include both
+ * ends. Any integer type is an integer, any float type a number. */
 int gguf_int(const struct gguf *g, const char *key, int low, int high, int *value, struct error *e);
 int gguf_double(const struct gguf *g, const char *key, double low, double high, double *value, struct error *e);
 int gguf_bool(const struct gguf *g, const char *key, bool *value, struct error *e);
@@ -81,7 +82,7 @@ int64_t gguf_int_at(const struct gguf_value *value, uint64_t i);
 /* ---- Tensors ---- */
 
 size_t gguf_tensor_count(const struct gguf *g);
-const struct tensor *gguf_tensor_at(const struct gguf *g, size_t i);                 /* in order of name */
-const struct tensor *gguf_tensor_find(const struct gguf *g, const char *name);       /* NULL: not there */
+const struct tensor *gguf_tensor_at(const struct gguf *g, size_t i);           /* in order of name */
+const struct tensor *gguf_tensor_find(const struct gguf *g, const char *name); /* NULL: not there */
 
 #endif

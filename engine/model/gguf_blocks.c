@@ -125,8 +125,8 @@ static void q5_k(const uint8_t *block, float *out)
 	}
 }
 
-/* nibbles[128], pairs of bits[64], int8 scales[16], d: w = (d s) (q - 32). Each half of 128 values is four runs of 32: run r takes the low
- * (r < 2) or high nibbles of 32 bytes and bits 2r, 2r + 1 of the 32 bytes of pairs. */
+/* nibbles[128], pairs of bits[64], int8 scales[16], d: w = (d s) (q - 32). Each half of 128 values is four runs of
+ * 32: run r takes the low (r < 2) or high nibbles of 32 bytes and bits 2r, 2r + 1 of the 32 bytes of pairs. */
 static void q6_k(const uint8_t *block, float *out)
 {
 	const uint8_t *scales = block + 192;
@@ -145,8 +145,14 @@ static void q6_k(const uint8_t *block, float *out)
 void gguf_blocks_to_float(enum tensor_type type, const uint8_t *data, uint64_t n, float *out)
 {
 	static void (*const widen[TENSOR_TYPE_COUNT])(const uint8_t *block, float *out) = {
-		[TENSOR_Q4_0] = q4_0, [TENSOR_Q4_1] = q4_1, [TENSOR_Q5_0] = q5_0, [TENSOR_Q5_1] = q5_1, [TENSOR_Q8_0] = q8_0,
-		[TENSOR_Q4_K] = q4_k, [TENSOR_Q5_K] = q5_k, [TENSOR_Q6_K] = q6_k,
+		[TENSOR_Q4_0] = q4_0,
+		[TENSOR_Q4_1] = q4_1,
+		[TENSOR_Q5_0] = q5_0,
+		[TENSOR_Q5_1] = q5_1,
+		[TENSOR_Q8_0] = q8_0,
+		[TENSOR_Q4_K] = q4_k,
+		[TENSOR_Q5_K] = q5_k,
+		[TENSOR_Q6_K] = q6_k,
 	};
 	uint64_t block = tensor_type_block(type);
 

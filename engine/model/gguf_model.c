@@ -45,8 +45,8 @@ static int find_family(struct reader *r, struct error *e)
 	TRY(gguf_required(gguf_text(r->file, key, &name, e), r->file, key, e));
 	r->family = model_family_find(name);
 	if (!r->family)
-		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: %s", gguf_name(r->file), key, STR_ARG(name),
-			model_family_names());
+		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: %s", gguf_name(r->file), key,
+			STR_ARG(name), model_family_names());
 	snprintf(r->config->family, sizeof(r->config->family), "%s", r->family->name);
 	return 0;
 }
@@ -58,13 +58,16 @@ static int refuse_others(struct reader *r, struct error *e)
 
 	TRY(gguf_int(r->file, "split.count", 0, INT_MAX, &parts, e));
 	if (parts > 1)
-		return error_set(e, ERR_INPUT, "%s: split.count is %d: a model in several files is not built", gguf_name(r->file), parts);
+		return error_set(e, ERR_INPUT, "%s: split.count is %d: a model in several files is not built",
+			gguf_name(r->file), parts);
 	TRY(gguf_int(r->file, family_key(r, "expert_count"), 0, INT_MAX, &experts, e));
 	if (experts > 0)
-		return error_set(e, ERR_INPUT, "%s: %s is %d: a mixture of experts is not built", gguf_name(r->file), r->key, experts);
+		return error_set(e, ERR_INPUT, "%s: %s is %d: a mixture of experts is not built", gguf_name(r->file),
+			r->key, experts);
 	TRY(gguf_int(r->file, family_key(r, "attention.sliding_window"), 0, INT_MAX, &window, e));
 	if (window > 0)
-		return error_set(e, ERR_INPUT, "%s: %s is %d: attention over a window is not built", gguf_name(r->file), r->key, window);
+		return error_set(e, ERR_INPUT, "%s: %s is %d: attention over a window is not built", gguf_name(r->file),
+			r->key, window);
 	return 0;
 }
 
@@ -77,18 +80,19 @@ static int read_heads(struct reader *r, struct error *e)
 	m->n_kv_heads = m->n_heads;
 	TRY(optional_size(r, "attention.head_count_kv", MODEL_MAX_HEADS, &m->n_kv_heads, e));
 	if (m->n_heads % m->n_kv_heads != 0)
-		return error_set(e, ERR_INPUT, "%s: %s is %d, expected a divisor of the head_count %d", gguf_name(r->file), r->key, m->n_kv_heads,
-			m->n_heads);
+		return error_set(e, ERR_INPUT, "%s: %s is %d, expected a divisor of the head_count %d",
+			gguf_name(r->file), r->key, m->n_kv_heads, m->n_heads);
 	m->head_dim = m->hidden_size / m->n_heads;
 	TRY(optional_size(r, "attention.key_length", MODEL_MAX_HEAD_DIM, &m->head_dim, e));
 	if (m->head_dim < 1 || m->head_dim % 2 != 0)
-		return error_set(e, ERR_INPUT, "%s: heads of %d values (embedding_length %d, head_count %d), expected an even number",
+		return error_set(e, ERR_INPUT,
+			"%s: heads of %d values (embedding_length %d, head_count %d), expected an even number",
 			gguf_name(r->file), m->head_dim, m->hidden_size, m->n_heads);
 	value_length = m->head_dim;
 	TRY(optional_size(r, "attention.value_length", MODEL_MAX_HEAD_DIM, &value_length, e));
 	if (value_length != m->head_dim)
-		return error_set(e, ERR_INPUT, "%s: %s is %d, expected the length of a key, %d", gguf_name(r->file), r->key, value_length,
-			m->head_dim);
+		return error_set(e, ERR_INPUT, "%s: %s is %d, expected the length of a key, %d", gguf_name(r->file),
+			r->key, value_length, m->head_dim);
 	return 0;
 }
 
@@ -123,12 +127,15 @@ static int read_rope_divisors(struct reader *r, struct error *e)
 	if (!t)
 		return 0;
 	if (t->type != TENSOR_F32 || t->rank != 1 || t->count != (uint64_t)rope->rotary_dim / 2)
-		return error_set(e, ERR_INPUT, "%s: tensor \"" ROPE_FREQUENCIES "\" has %llu values of type %s, expected %d of type F32",
-			gguf_name(r->file), (unsigned long long)t->count, tensor_type_name(t->type), rope->rotary_dim / 2);
+		return error_set(e, ERR_INPUT,
+			"%s: tensor \"" ROPE_FREQUENCIES "\" has %llu values of type %s, expected %d of type F32",
+			gguf_name(r->file), (unsigned long long)t->count, tensor_type_name(t->type),
+			rope->rotary_dim / 2);
 	for (uint64_t i = 0; i < t->count; i++) {
 		tensor_to_float(t, i, 1, &divisor);
 		if (!isfinite(divisor) || divisor <= 0.0f)
-			return error_set(e, ERR_INPUT, "%s: tensor \"" ROPE_FREQUENCIES "\": value %llu is %g, expected a positive number",
+			return error_set(e, ERR_INPUT,
+				"%s: tensor \"" ROPE_FREQUENCIES "\": value %llu is %g, expected a positive number",
 				gguf_name(r->file), (unsigned long long)i, (double)divisor);
 	}
 	rope->divisors = t->data;
@@ -146,15 +153,16 @@ static int read_rope(struct reader *r, struct error *e)
 	rope->rotary_dim = r->config->head_dim;
 	TRY(optional_size(r, "rope.dimension_count", MODEL_MAX_HEAD_DIM, &rope->rotary_dim, e));
 	if (rope->rotary_dim != r->config->head_dim)
-		return error_set(e, ERR_INPUT, "%s: %s: a rope over %d of %d dimensions is not built for %s", gguf_name(r->file), r->key,
-			rope->rotary_dim, r->config->head_dim, r->family->name);
+		return error_set(e, ERR_INPUT, "%s: %s: a rope over %d of %d dimensions is not built for %s",
+			gguf_name(r->file), r->key, rope->rotary_dim, r->config->head_dim, r->family->name);
 	TRY(gguf_text(r->file, family_key(r, "rope.scaling.type"), &type, e));
 	if (str_is(type, "linear")) {
 		rope->scaling = ROPE_SCALING_LINEAR;
 		const char *key = family_key(r, "rope.scaling.factor");
 		TRY(gguf_required(gguf_double(r->file, key, 1e-3, 1e6, &rope->factor, e), r->file, key, e));
 	} else if (!str_is(type, "none")) {
-		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: none, linear", gguf_name(r->file), r->key, STR_ARG(type));
+		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: none, linear", gguf_name(r->file),
+			r->key, STR_ARG(type));
 	}
 	return read_rope_divisors(r, e);
 }
@@ -172,7 +180,8 @@ static int read_choices(struct reader *r, struct error *e)
 
 	m->qk_norm = r->family->qk_norm;
 	if (!m->qk_norm && has_tensor(r, "blk.0.attn_q_norm.weight"))
-		return error_set(e, ERR_INPUT, "%s: tensor \"blk.0.attn_q_norm.weight\": norms of q and k are not built for %s",
+		return error_set(e, ERR_INPUT,
+			"%s: tensor \"blk.0.attn_q_norm.weight\": norms of q and k are not built for %s",
 			gguf_name(r->file), r->family->name);
 	m->qkv_bias = r->family->qkv_bias || has_tensor(r, "blk.0.attn_q.bias");
 	m->o_bias = has_tensor(r, "blk.0.attn_output.bias");
@@ -285,15 +294,19 @@ static bool is_quantised(const struct gguf *g)
 	return false;
 }
 
-/* Rows can be put back only if they are what the description says, and one by one only if a row is no part of a block. */
+/* Rows can be put back only if they are what the description says, and one by one only if a row is no part of a
+ * block. */
 static int check_pairs(const struct reader *r, const struct tensor *t, struct error *e)
 {
 	int64_t rows = t->rank ? t->shape[0] : 0;
 
-	if (t->pair_heads == 0 || (rows == (int64_t)t->pair_heads * r->config->head_dim && (t->rank == 2 || tensor_type_block(t->type) == 1)))
+	if (t->pair_heads == 0 ||
+		(rows == (int64_t)t->pair_heads * r->config->head_dim &&
+			(t->rank == 2 || tensor_type_block(t->type) == 1)))
 		return 0;
-	return error_set(e, ERR_INPUT, "%s: tensor \"%s\" has %lld rows of type %s, expected %d for %d heads", gguf_name(r->file), t->name,
-		(long long)rows, tensor_type_name(t->type), t->pair_heads * r->config->head_dim, t->pair_heads);
+	return error_set(e, ERR_INPUT, "%s: tensor \"%s\" has %lld rows of type %s, expected %d for %d heads",
+		gguf_name(r->file), t->name, (long long)rows, tensor_type_name(t->type),
+		t->pair_heads * r->config->head_dim, t->pair_heads);
 }
 
 static int read_tensors(const struct reader *r, struct gguf_model *out, struct error *e)
@@ -344,5 +357,6 @@ bool gguf_model_is_described_by(const struct gguf_model *m, const struct gguf_ke
 {
 	size_t length = strlen(m->config.family);
 
-	return key->name.length > length && memcmp(key->name.data, m->config.family, length) == 0 && key->name.data[length] == '.';
+	return key->name.length > length && memcmp(key->name.data, m->config.family, length) == 0 &&
+		key->name.data[length] == '.';
 }

@@ -1,4 +1,5 @@
-/* What a GGUF file says of its model: the description, and the tensors under the names that Hugging Face checkpoints have. */
+/* What a GGUF file says of its model: the description, and the tensors under the names that Hugging Face checkpoints
+ * have. */
 #ifndef ASSAY_ENGINE_MODEL_GGUF_MODEL_H
 #define ASSAY_ENGINE_MODEL_GGUF_MODEL_H
 
@@ -12,10 +13,11 @@ struct gguf_model {
 	char *names; /* of the tensors, owned */
 };
 
-/* Architectures are those of the family table. The tensors carry how their rows become the model's: in a file that holds any block type
- * all matrices are rounded to BF16, and Llama's rows of q and k are put back from pairs to halves. Tensors of other names are left out,
- * besides rope_freqs.weight, which keeps its name. Refused by name: other architectures, rope types and mixtures of experts, files that
- * are parts of a split one, keys out of range. *out starts zeroed; free it also after a failure. */
+/* Architectures are those of the family table. The tensors carry how their rows become the model's: in a file that
+ * holds any block type all matrices are rounded to BF16, and Llama's rows of q and k are put back from pairs to
+ * halves. Tensors of other names are left out, besides rope_freqs.weight, which keeps its name. Refused by name:
+ * other architectures, rope types and mixtures of experts, files that are parts of a split one, keys out of range.
+ * *out starts zeroed; free it also after a failure. */
 int gguf_model_read(const struct gguf *g, struct gguf_model *out, struct error *e);
 void gguf_model_free(struct gguf_model *m);
 

@@ -89,7 +89,8 @@ static void show(const struct gguf_value *v, char *out, size_t size)
 	}
 }
 
-static int wrong(const struct gguf *g, const char *key, const struct gguf_value *v, const char *expected, struct error *e)
+static int wrong(
+	const struct gguf *g, const char *key, const struct gguf_value *v, const char *expected, struct error *e)
 {
 	char shown[256];
 
@@ -120,7 +121,8 @@ int gguf_double(const struct gguf *g, const char *key, double low, double high, 
 
 	if (!v)
 		return 0;
-	double number = v->is_array || (v->type != GGUF_F32 && v->type != GGUF_F64) ? NAN : read_number(v->type, v->data);
+	double number =
+		v->is_array || (v->type != GGUF_F32 && v->type != GGUF_F64) ? NAN : read_number(v->type, v->data);
 	if (!(number >= low && number <= high)) {
 		snprintf(expected, sizeof(expected), "a number from %g to %g", low, high);
 		return wrong(g, key, v, expected, e);

@@ -61,7 +61,8 @@ static int required_size(const struct config_object *o, const char *key, int hig
 }
 
 /* H, L, N, G, D, I, V and the longest context. */
-static int parse_sizes(const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
+static int parse_sizes(
+	const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
 {
 	TRY(required_size(o, "hidden_size", MODEL_MAX_HIDDEN, &m->hidden_size, e));
 	TRY(required_size(o, "num_hidden_layers", MODEL_MAX_LAYERS, &m->n_layers, e));
@@ -102,7 +103,8 @@ static int refuse_windows(const struct config_object *o, struct error *e)
 }
 
 /* Norms, biases, activation and rope. */
-static int parse_block(const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
+static int parse_block(
+	const struct config_object *o, const struct model_family *family, struct model_config *m, struct error *e)
 {
 	double eps = 1e-6; /* as transformers' LlamaConfig */
 	struct str activation = str_of("silu");
@@ -123,7 +125,8 @@ static int parse_block(const struct config_object *o, const struct model_family 
 		TRY(config_bool(o, "mlp_bias", &m->mlp_bias, e));
 	TRY(rope_config_parse(o, m->head_dim, m->max_positions, &m->rope, e));
 	if (m->rope.rotary_dim != m->head_dim)
-		return error_set(e, ERR_INPUT, "%s: %spartial_rotary_factor: a rope over %d of %d dimensions is not built for %s", o->file,
+		return error_set(e, ERR_INPUT,
+			"%s: %spartial_rotary_factor: a rope over %d of %d dimensions is not built for %s", o->file,
 			o->path, m->rope.rotary_dim, m->head_dim, m->family);
 	return 0;
 }

@@ -47,15 +47,15 @@ struct tensor {
 
 	/* How the rows of a file's matrix become those of the model (tensor_rows_to_float): */
 	bool round_to_bf16; /* a matrix of a quantised file is rounded to BF16 once, and that is what the model has */
-	int pair_heads;     /* of D rows each: what the file has as pairs 2i, 2i + 1 belongs at i, i + D/2; 0: as it stands */
+	int pair_heads;     /* of D rows each: the file's pairs 2i, 2i + 1 belong at i, i + D/2; 0: as it stands */
 };
 
 size_t tensor_type_block(enum tensor_type type);     /* elements that lie together: 1, 32 or 256 */
 size_t tensor_type_size(enum tensor_type type);      /* bytes of one such block: of one element where it is 1 */
 const char *tensor_type_name(enum tensor_type type); /* "BF16", "Q4_K", as safetensors and GGUF spell it */
 
-/* Widens elements [first, first + n) as the file has them (F64 is rounded; integers and bool are refused: returns ERR_INPUT).
- * PRECOND: first + n <= count, both multiples of the type's block. */
+/* Widens elements [first, first + n) as the file has them (F64 is rounded; integers and bool are refused: returns
+ * ERR_INPUT). PRECOND: first + n <= count, both multiples of the type's block. */
 int tensor_to_float(const struct tensor *t, uint64_t first, uint64_t n, float *out);
 
 /* The model's matrix is BF16: it was stored so, or is rounded to it. */

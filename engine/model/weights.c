@@ -10,8 +10,12 @@
 enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32, ROWS_AT_ONCE = 512 };
 
 static const struct weight_scheme schemes[] = {
-	{"bf16", false, WEIGHT_BF16, 0, false},  {"fp8", true, WEIGHT_E4M3, 0, true},    {"fp8w", true, WEIGHT_E4M3, 0, false},
-	{"int4", true, WEIGHT_INT4, 128, false}, {"int4g32", true, WEIGHT_INT4, 32, false}, {"int4g64", true, WEIGHT_INT4, 64, false},
+	{"bf16", false, WEIGHT_BF16, 0, false},
+	{"fp8", true, WEIGHT_E4M3, 0, true},
+	{"fp8w", true, WEIGHT_E4M3, 0, false},
+	{"int4", true, WEIGHT_INT4, 128, false},
+	{"int4g32", true, WEIGHT_INT4, 32, false},
+	{"int4g64", true, WEIGHT_INT4, 64, false},
 };
 
 const struct weight_scheme *weight_scheme_find(const char *name)
@@ -55,11 +59,14 @@ static size_t value_size(enum weight_format stored)
 	return stored == WEIGHT_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Rows of a tensor in its stored format, [n, columns]. What was read of the file leaves memory again. row: scratch of one row. */
-static int read_rows(const struct tensor *t, enum weight_format stored, int first, int n, float *row, void *out, struct error *e)
+/* Rows of a tensor in its stored format, [n, columns]. What was read of the file leaves memory again. row: scratch of
+ * one row. */
+static int read_rows(
+	const struct tensor *t, enum weight_format stored, int first, int n, float *row, void *out, struct error *e)
 {
 	size_t row_bytes = t->size / (size_t)t->shape[0];
-	int status = stored == WEIGHT_BF16 ? tensor_rows_to_bf16(t, first, n, row, out) : tensor_rows_to_float(t, first, n, out);
+	int status = stored == WEIGHT_BF16 ? tensor_rows_to_bf16(t, first, n, row, out)
+					   : tensor_rows_to_float(t, first, n, out);
 
 	file_map_release(t->data + (size_t)first * row_bytes, (size_t)n * row_bytes);
 	return status < 0 ? no_weights(t, e) : 0;
@@ -103,8 +110,8 @@ static void quantized_free(struct quantized *q)
 	free(q->row);
 }
 
-static int quantize_row(const struct weight_scheme *scheme, const struct tensor *t, int row_in_tensor, int row, int columns,
-			struct quantized *q, struct error *e)
+static int quantize_row(const struct weight_scheme *scheme, const struct tensor *t, int row_in_tensor, int row,
+	int columns, struct quantized *q, struct error *e)
 {
 	uint8_t *codes = q->codes + (size_t)row * (size_t)columns;
 
@@ -112,23 +119,26 @@ static int quantize_row(const struct weight_scheme *scheme, const struct tensor 
 		return no_weights(t, e);
 	float amax = row_amax(q->row, columns);
 	if (!isfinite(amax))
-		return error_set(e, ERR_INPUT, "tensor %s: row %d holds a value that is not finite; it cannot be quantised to %s",
-				 t->name, row_in_tensor, scheme->name);
+		return error_set(e, ERR_INPUT,
+			"tensor %s: row %d holds a value that is not finite; it cannot be quantised to %s", t->name,
+			row_in_tensor, scheme->name);
 	if (scheme->format == WEIGHT_E4M3) {
 		q->scales[row] = e4m3_scale(amax);
 		e4m3_quantize_row(q->row, columns, q->scales[row], codes);
 	} else {
 		int groups = (columns + scheme->group - 1) / scheme->group;
-		int4_quantize_row(q->row, columns, scheme->group, codes, q->group_scales + (size_t)row * (size_t)groups);
+		int4_quantize_row(
+			q->row, columns, scheme->group, codes, q->group_scales + (size_t)row * (size_t)groups);
 	}
 	return 0;
 }
 
-static int matrix_quantize(const struct fused *f, const struct weight_scheme *scheme, struct host_matrix *m, struct quantized *q,
-			   struct error *e)
+static int matrix_quantize(const struct fused *f, const struct weight_scheme *scheme, struct host_matrix *m,
+	struct quantized *q, struct error *e)
 {
 	size_t rows = (size_t)f->rows, columns = (size_t)f->columns;
-	size_t groups = scheme->format == WEIGHT_INT4 ? (columns + (size_t)scheme->group - 1) / (size_t)scheme->group : 0;
+	size_t groups =
+		scheme->format == WEIGHT_INT4 ? (columns + (size_t)scheme->group - 1) / (size_t)scheme->group : 0;
 	int row = 0;
 
 	q->codes = mem_calloc(rows, columns, e);
@@ -142,8 +152,13 @@ static int matrix_quantize(const struct fused *f, const struct weight_scheme *sc
 			TRY(quantize_row(scheme, f->tensors[i], r, row++, f->columns, q, e));
 		file_map_release(f->tensors[i]->data, f->tensors[i]->size);
 	}
-	*m = (struct host_matrix){.format = scheme->format, .rows = f->rows, .columns = f->columns, .group = scheme->group,
-				  .data = q->codes, .scales = q->scales, .group_scales = q->group_scales};
+	*m = (struct host_matrix){.format = scheme->format,
+		.rows = f->rows,
+		.columns = f->columns,
+		.group = scheme->group,
+		.data = q->codes,
+		.scales = q->scales,
+		.group_scales = q->group_scales};
 	return 0;
 }
 
@@ -159,14 +174,15 @@ static uint64_t matrix_bytes(const struct host_matrix *m)
 	case WEIGHT_E4M3:
 		return values + (uint64_t)m->rows * sizeof(float);
 	case WEIGHT_INT4:
-		return (values + 1) / 2 + (uint64_t)m->rows * (uint64_t)((m->columns + m->group - 1) / m->group) * sizeof(uint16_t);
+		return (values + 1) / 2 +
+			(uint64_t)m->rows * (uint64_t)((m->columns + m->group - 1) / m->group) * sizeof(uint16_t);
 	}
 	return 0;
 }
 
 /* heads: -1 for a product that is not row-parallel, else as linear_parts (0: no heads). */
 static int matrix_load(struct model_weights *w, const struct fused *f, const struct weight_scheme *scheme, int heads,
-		       struct weight *out, struct error *e)
+	struct weight *out, struct error *e)
 {
 	struct host_matrix m;
 	struct quantized q = {0};
@@ -175,7 +191,8 @@ static int matrix_load(struct model_weights *w, const struct fused *f, const str
 
 	if (status == 0) {
 		int unit = m.format == WEIGHT_INT4 ? m.group : ROW_UNIT;
-		status = w->backend->ops->weight_pack(w->backend, &m, heads < 0 ? 1 : linear_parts(m.columns, heads, unit), out, e);
+		status = w->backend->ops->weight_pack(
+			w->backend, &m, heads < 0 ? 1 : linear_parts(m.columns, heads, unit), out, e);
 		out->quantize_input = scheme->quantize_input;
 		w->bytes += matrix_bytes(&m);
 		w->parameters += (uint64_t)m.rows * (uint64_t)m.columns;
@@ -235,7 +252,8 @@ static int upload_vector(struct reader *r, const float *values, int n, float **o
 }
 
 /* One vector, or several (a fused bias) in order. */
-static int load_vectors(struct reader *r, const char *const *suffixes, const int *sizes, int count, float **out, struct error *e)
+static int load_vectors(
+	struct reader *r, const char *const *suffixes, const int *sizes, int count, float **out, struct error *e)
 {
 	int total = 0, at = 0, status = 0;
 	for (int i = 0; i < count; i++)
@@ -277,7 +295,8 @@ static int load_attention(struct reader *r, const struct model_config *c, struct
 	static const char *const k_scales[] = {"self_attn.k_scale", "self_attn.k_proj.k_scale"};
 	static const char *const v_scales[] = {"self_attn.v_scale", "self_attn.v_proj.v_scale"};
 	static const char *const biases[] = {"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"};
-	int q_rows = c->n_heads * c->head_dim, kv_rows = c->n_kv_heads * c->head_dim, sizes[] = {q_rows, kv_rows, kv_rows};
+	int q_rows = c->n_heads * c->head_dim, kv_rows = c->n_kv_heads * c->head_dim,
+	    sizes[] = {q_rows, kv_rows, kv_rows};
 	struct fused qkv = {0}, o = {0};
 
 	TRY(load_vector(r, "input_layernorm.weight", c->hidden_size, &l->attention_norm, e));
@@ -336,7 +355,8 @@ static int upload_embedding(struct model_weights *w, const struct fused *f, stru
 		int n = f->rows - first < ROWS_AT_ONCE ? f->rows - first : ROWS_AT_ONCE;
 		status = read_rows(f->tensors[0], format, first, n, row, piece, e);
 		if (status == 0)
-			b->ops->upload(b, (char *)w->embedding + (size_t)first * row_bytes, piece, (size_t)n * row_bytes);
+			b->ops->upload(
+				b, (char *)w->embedding + (size_t)first * row_bytes, piece, (size_t)n * row_bytes);
 	}
 	free(piece);
 	free(row);
@@ -351,7 +371,8 @@ static int load_embedding(struct reader *r, const struct model_config *c, struct
 	const char *head_name = c->tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
 	struct fused embedding = {.count = 1, .rows = c->vocab_size, .columns = c->hidden_size}, head = embedding;
 
-	TRY(checkpoint_require(r->checkpoint, "model.embed_tokens.weight", c->vocab_size, c->hidden_size, &embedding.tensors[0], e));
+	TRY(checkpoint_require(
+		r->checkpoint, "model.embed_tokens.weight", c->vocab_size, c->hidden_size, &embedding.tensors[0], e));
 	TRY(checkpoint_require(r->checkpoint, head_name, c->vocab_size, c->hidden_size, &head.tensors[0], e));
 	TRY(matrix_load(w, &head, &as_stored, -1, &w->head, e));
 	if (!c->tied_embeddings) {
@@ -383,7 +404,7 @@ static int load_all(struct reader *r, const struct model_config *c, void (*progr
 }
 
 int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, const struct weight_scheme *scheme,
-		       struct backend *backend, void (*progress)(int layer, int n_layers), struct error *e)
+	struct backend *backend, void (*progress)(int layer, int n_layers), struct error *e)
 {
 	const struct model_config *c = checkpoint_config(checkpoint);
 	struct reader r = {.weights = w, .checkpoint = checkpoint, .scheme = scheme};
@@ -398,7 +419,8 @@ int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, c
 
 static void layer_free(struct backend *b, struct layer_weights *l)
 {
-	float *vectors[] = {l->attention_norm, l->ffn_norm, l->q_norm, l->k_norm, l->qkv_bias, l->o_bias, l->gate_up_bias, l->down_bias};
+	float *vectors[] = {l->attention_norm, l->ffn_norm, l->q_norm, l->k_norm, l->qkv_bias, l->o_bias,
+		l->gate_up_bias, l->down_bias};
 	struct weight *matrices[] = {&l->qkv, &l->o, &l->gate_up, &l->down};
 
 	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)

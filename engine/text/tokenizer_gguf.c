@@ -9,15 +9,24 @@
 
 /* ---- Pre-tokenizers ---- */
 
-#define SPLIT(regex) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false}"
-#define BYTE_LEVEL(use_regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" use_regex "}"
+#define SPLIT(regex) \
+	"{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false}"
+#define BYTE_LEVEL(use_regex) \
+	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" use_regex "}"
+#define SINGLE_DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
 #define SEQUENCE(parts) "{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}"
 
 /* The pattern of cl100k with so many digits in a piece. */
-#define CL100K(digits)                                                                                                  \
-	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" \
+#define CL100K(digits)                                                                         \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits \
+	"| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*"                                            \
 	"|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)"
+
+/* What llama.cpp does where a converter knew no better: punctuation, then as GPT-2, then digits, then three of them. */
+#define DEFAULT                                      \
+	SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") \
+	"," SPLIT(GPT2) "," SPLIT("\\\\p{N}+") "," SPLIT("[0-9][0-9][0-9]")
 
 /* A row per name under tokenizer.ggml.pre: the parts in tokenizer.json's form. */
 struct pre_tokenizer {
@@ -27,15 +36,17 @@ struct pre_tokenizer {
 };
 
 static const struct pre_tokenizer pre_tokenizers[] = {
-	/* What llama.cpp cuts where a converter knew no better: punctuation, then as GPT-2, then digits, then three of them. */
-	{"default", "null",
-		SEQUENCE(SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") "," SPLIT(GPT2) "," SPLIT("\\\\p{N}+") "," SPLIT("[0-9][0-9][0-9]") ","
-			BYTE_LEVEL("false")),
-		false, false},
-	{"gpt-2", "null", BYTE_LEVEL("true"), false, false},
-	{"llama-bpe", "null", SEQUENCE(SPLIT(CL100K("{1,3}")) "," BYTE_LEVEL("false")), true, true},
-	{"qwen2", "{\"type\":\"NFC\"}", SEQUENCE(SPLIT(CL100K("")) "," BYTE_LEVEL("false")), false, false},
-	{"smollm", "null", SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL("true")), false, false},
+	{.name = "default", .normalizer = "null", .pre_tokenizer = SEQUENCE(DEFAULT "," BYTE_LEVEL("false"))},
+	{.name = "gpt-2", .normalizer = "null", .pre_tokenizer = BYTE_LEVEL("true")},
+	{.name = "llama-bpe",
+		.normalizer = "null",
+		.pre_tokenizer = SEQUENCE(SPLIT(CL100K("{1,3}")) "," BYTE_LEVEL("false")),
+		.ignore_merges = true,
+		.adds_bos = true},
+	{.name = "qwen2",
+		.normalizer = "{\"type\":\"NFC\"}",
+		.pre_tokenizer = SEQUENCE(SPLIT(CL100K("")) "," BYTE_LEVEL("false"))},
+	{.name = "smollm", .normalizer = "null", .pre_tokenizer = SEQUENCE(SINGLE_DIGITS "," BYTE_LEVEL("true"))},
 };
 
 static const char pre_tokenizer_names[] = "default, gpt-2, llama-bpe, qwen2, smollm";
@@ -52,7 +63,8 @@ static int find_pre_tokenizer(const struct gguf *g, const struct pre_tokenizer *
 		if (str_is(name, pre_tokenizers[i].name))
 			*out = &pre_tokenizers[i];
 	if (!*out)
-		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: %s", gguf_name(g), key, STR_ARG(name), pre_tokenizer_names);
+		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: %s", gguf_name(g), key,
+			STR_ARG(name), pre_tokenizer_names);
 	return 0;
 }
 
@@ -67,7 +79,8 @@ int tokenizer_gguf_check(const struct gguf *g, struct error *e)
 	if (!found)
 		return error_set(e, ERR_MISSING, "%s: the file has no tokenizer (%s)", gguf_name(g), key);
 	if (!str_is(model, "gpt2"))
-		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: gpt2 (byte-level BPE)", gguf_name(g), key, STR_ARG(model));
+		return error_set(e, ERR_INPUT, "%s: %s '%.*s' is not built; built: gpt2 (byte-level BPE)", gguf_name(g),
+			key, STR_ARG(model));
 	return find_pre_tokenizer(g, &pre, e);
 }
 
@@ -82,8 +95,8 @@ static int read_tokens(const struct gguf *g, struct tokenizer_spec *spec, struct
 
 	TRY(gguf_required(gguf_texts(g, key, &list, e), g, key, e));
 	if (list.count == 0 || list.count > VOCAB_ID_END)
-		return error_set(e, ERR_INPUT, "%s: %s has %llu tokens, expected 1 to %d", gguf_name(g), key, (unsigned long long)list.count,
-			VOCAB_ID_END);
+		return error_set(e, ERR_INPUT, "%s: %s has %llu tokens, expected 1 to %d", gguf_name(g), key,
+			(unsigned long long)list.count, VOCAB_ID_END);
 	spec->tokens = mem_calloc(list.count, sizeof(*spec->tokens), e);
 	if (!spec->tokens)
 		return ERR_MEMORY;
@@ -111,8 +124,9 @@ static int read_merges(const struct gguf *g, struct tokenizer_spec *spec, struct
 		struct str text = gguf_next_text(&at);
 		size_t cut = str_find(text, space, 0);
 		if (cut == SIZE_MAX || str_find(text, space, cut + 1) != SIZE_MAX)
-			return error_set(e, ERR_INPUT, "%s: merge %zu is \"%.*s\", expected two tokens with one space between them", gguf_name(g),
-				spec->merge_count, STR_ARG(text));
+			return error_set(e, ERR_INPUT,
+				"%s: merge %zu is \"%.*s\", expected two tokens with one space between them",
+				gguf_name(g), spec->merge_count, STR_ARG(text));
 		spec->merges[spec->merge_count] =
 			(struct spec_merge){{text.data, cut}, {text.data + cut + 1, text.length - cut - 1}};
 	}
@@ -129,12 +143,14 @@ static int read_added(const struct gguf *g, struct tokenizer_spec *spec, struct 
 	if (!found)
 		return 0;
 	if (types.count != spec->token_count)
-		return error_set(e, ERR_INPUT, "%s: %s has %llu entries, expected one for each of the %zu tokens", gguf_name(g), key,
-			(unsigned long long)types.count, spec->token_count);
+		return error_set(e, ERR_INPUT, "%s: %s has %llu entries, expected one for each of the %zu tokens",
+			gguf_name(g), key, (unsigned long long)types.count, spec->token_count);
 	for (size_t i = 0; i < spec->token_count; i++) {
 		int64_t type = gguf_int_at(&types, i);
 		if (type == TOKEN_CONTROL || type == TOKEN_USER_DEFINED)
-			TRY(spec_add(spec, (struct spec_added){.content = spec->tokens[i].text, .special = type == TOKEN_CONTROL}, e));
+			TRY(spec_add(spec,
+				(struct spec_added){.content = spec->tokens[i].text, .special = type == TOKEN_CONTROL},
+				e));
 	}
 	return 0;
 }
@@ -142,7 +158,8 @@ static int read_added(const struct gguf *g, struct tokenizer_spec *spec, struct 
 /* ---- Roles ---- */
 
 /* The token of a role counts as a control token. *id: -1 where there is none. */
-static int read_role(const struct gguf *g, const char *key, struct tokenizer_spec *spec, int *id, struct str *text, struct error *e)
+static int read_role(
+	const struct gguf *g, const char *key, struct tokenizer_spec *spec, int *id, struct str *text, struct error *e)
 {
 	*id = -1;
 	*text = (struct str){"", 0};
@@ -175,11 +192,13 @@ static void append_post_processor(int bos, int eos, struct buf *out)
 	buf_append_text(out, bos >= 0 ? "{\"SpecialToken\":{\"id\":\"bos\"}}," : "");
 	buf_append_text(out, "{\"Sequence\":{\"id\":\"A\"}}");
 	buf_append_text(out, eos >= 0 ? ",{\"SpecialToken\":{\"id\":\"eos\"}}" : "");
-	buf_printf(out, "],\"special_tokens\":{\"bos\":{\"ids\":[%d]},\"eos\":{\"ids\":[%d]}}}", bos < 0 ? 0 : bos, eos < 0 ? 0 : eos);
+	buf_printf(out, "],\"special_tokens\":{\"bos\":{\"ids\":[%d]},\"eos\":{\"ids\":[%d]}}}", bos < 0 ? 0 : bos,
+		eos < 0 ? 0 : eos);
 }
 
 /* The parts that tokenizer.json describes. *document holds what the spec borrows. */
-static int read_parts(const struct gguf *g, struct tokenizer_spec *spec, struct json_document **document, struct error *e)
+static int read_parts(
+	const struct gguf *g, struct tokenizer_spec *spec, struct json_document **document, struct error *e)
 {
 	const struct pre_tokenizer *pre;
 	struct buf text = {0};
@@ -192,8 +211,8 @@ static int read_parts(const struct gguf *g, struct tokenizer_spec *spec, struct 
 	TRY(read_role(g, PREFIX "padding_token_id", spec, &padding, &padding_text, e));
 	TRY(keep_if_added(g, PREFIX "add_bos_token", pre->adds_bos, &bos, e));
 	TRY(keep_if_added(g, PREFIX "add_eos_token", false, &eos, e));
-	buf_printf(&text, "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"decoder\":%s,\"post_processor\":", pre->normalizer, pre->pre_tokenizer,
-		BYTE_LEVEL("true"));
+	buf_printf(&text, "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"decoder\":%s,\"post_processor\":", pre->normalizer,
+		pre->pre_tokenizer, BYTE_LEVEL("true"));
 	append_post_processor(bos, eos, &text);
 	buf_append_char(&text, '}');
 	int status = buf_check(&text, e);

@@ -58,7 +58,8 @@ static void read_model(const struct gguf *g)
 	int status = gguf_model_read(g, &m, &e);
 	require((status < 0) == (e.code != 0));
 	if (status == 0) {
-		require(m.config.n_heads % m.config.n_kv_heads == 0 && m.config.head_dim % 2 == 0 && m.config.vocab_size > 0);
+		require(m.config.n_heads % m.config.n_kv_heads == 0 && m.config.head_dim % 2 == 0 &&
+			m.config.vocab_size > 0);
 		rope_inverse_frequencies(&m.config.rope, frequencies);
 		for (size_t i = 0; i < m.count; i++)
 			read_rows(&m.tensors[i]);
@@ -76,7 +77,8 @@ static void read_tokenizer(const struct gguf *g)
 	}
 	struct token_ids ids = {0};
 	struct buf text = {0};
-	require(tokenizer_encode(t, str_of("<s> It's 12345 caf\xc3\xa9!!\n"), TOKENIZER_SPECIALS, &ids, &e) == 0 || e.code != 0);
+	require(tokenizer_encode(t, str_of("<s> It's 12345 caf\xc3\xa9!!\n"), TOKENIZER_SPECIALS, &ids, &e) == 0 ||
+		e.code != 0);
 	for (size_t i = 0; i < ids.count; i++)
 		require(ids.data[i] >= 0 && (size_t)ids.data[i] < tokenizer_vocab_size(t));
 	tokenizer_decode(t, ids.data, ids.count, true, &text);
