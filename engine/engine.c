@@ -48,19 +48,6 @@ static enum kv_format kv_format_find(const char *name)
 	return f;
 }
 
-/* A layer that takes long to load says so, at most once a second and only after the first two. */
-static void load_progress(int layer, int n_layers)
-{
-	static double started, said;
-	double now = clock_seconds();
-	if (layer == 1)
-		started = said = now;
-	if (now - started < 2.0 || now - said < 1.0)
-		return;
-	said = now;
-	fprintf(stderr, "loading: layer %d of %d\n", layer, n_layers);
-}
-
 /* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
 static void kv_scales_set(struct engine *engine)
 {
@@ -96,7 +83,8 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 	c = checkpoint_config(engine->checkpoint);
 	TRY(engine_text_open_if_any(config->model, &engine->text, &no_text, e));
 	TRY(model_init(&engine->model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
-	TRY(model_weights_load(&engine->model.weights, engine->checkpoint, scheme, engine->backend, load_progress, e));
+	TRY(model_weights_load(&engine->model.weights, engine->checkpoint, scheme, engine->backend, config->progress,
+		config->progress_context, e));
 	TRY(kv_pool_init(&engine->pool, engine->backend, c, kv_format_find(config->variant.decode.kv),
 		engine->facts.page_size, config->kv_memory ? config->kv_memory : defaults.kv_memory,
 		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));

@@ -46,15 +46,17 @@ struct engine;
 struct engine_config {
 	const char *model; /* Hugging Face folder or GGUF file */
 	struct variant variant;
-	int threads;                     /* 0: all processors */
-	int page_size;                   /* tokens; divides 64. 0: 16 */
-	uint64_t kv_memory;              /* bytes of KV pages. 0: 1 GiB; reserved, touched only as pages are used */
-	int max_batch_tokens;            /* tokens of one step. 0: 512 */
-	int chunk;                       /* longest piece of a prefill. 0: max_batch_tokens */
-	int max_requests;                /* requests in one batch. 0: 32 */
-	struct backend *backend;         /* NULL: CPU. Owned by the engine once it is open. */
-	struct comm *comm;               /* NULL: a group of one */
-	const struct kv_guard *guard;    /* NULL: none */
+	int threads;                  /* 0: all processors */
+	int page_size;                /* tokens; divides 64. 0: 16 */
+	uint64_t kv_memory;           /* bytes of KV pages. 0: 1 GiB; reserved, touched only as pages are used */
+	int max_batch_tokens;         /* tokens of one step. 0: 512 */
+	int chunk;                    /* longest piece of a prefill. 0: max_batch_tokens */
+	int max_requests;             /* requests in one batch. 0: 32 */
+	struct backend *backend;      /* NULL: CPU. Owned by the engine once it is open. */
+	struct comm *comm;            /* NULL: a group of one */
+	const struct kv_guard *guard; /* NULL: none */
+	void (*progress)(void *context, int layer, int n_layers); /* NULL, or called as each layer is loaded */
+	void *progress_context;
 	const struct fault_hook *faults; /* NULL: none */
 };
 

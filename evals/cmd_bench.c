@@ -229,6 +229,8 @@ static int bench_variant(struct bench *b, const char *text, struct error *e)
 	TRY(engine_options(b->options, b->model, text, &config, e));
 	for (int i = 0; i < b->n_concurrency && config.max_requests == 0; i++)
 		config.max_requests = b->concurrency[i] > 32 ? b->concurrency[i] : 0;
+	config.progress = console_loading;
+	config.progress_context = &b->console;
 	TRY(engine_open(&config, &engine, e));
 	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, engine_facts(engine)->load_seconds);
 	int status = 0;

@@ -44,16 +44,16 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 	run_plan_provenance(&r->plan, facts, &provenance);
 	append_command(&command);
 	struct store_run row = {.kind = "run",
-				.config_hash = config_hash,
-				.version = ASSAY_VERSION,
-				.command = buf_text(&command),
-				.model = r->plan.model,
-				.model_fingerprint = fingerprint,
-				.tokenizer_hash = engine_text_fingerprint(r->plan.text),
-				.template_hash = engine_text_template_hash(r->plan.text),
-				.numerics_id = facts->numerics,
-				.for_gating = r->plan.options->limit <= 0,
-				.provenance = buf_str(&provenance)};
+		.config_hash = config_hash,
+		.version = ASSAY_VERSION,
+		.command = buf_text(&command),
+		.model = r->plan.model,
+		.model_fingerprint = fingerprint,
+		.tokenizer_hash = engine_text_fingerprint(r->plan.text),
+		.template_hash = engine_text_template_hash(r->plan.text),
+		.numerics_id = facts->numerics,
+		.for_gating = r->plan.options->limit <= 0,
+		.provenance = buf_str(&provenance)};
 	int status = buf_check(&provenance, e);
 	if (status == 0)
 		status = buf_check(&command, e);
@@ -61,7 +61,8 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		status = store_run_begin(r->store, &row, &run_id, &resumed, e);
 	if (status == 0) {
 		r->run_id = run_id;
-		console_note(&r->console, "run %lld %s in %s", (long long)run_id, resumed ? "goes on" : "starts", r->plan.db);
+		console_note(&r->console, "run %lld %s in %s", (long long)run_id, resumed ? "goes on" : "starts",
+			r->plan.db);
 	}
 	buf_free(&provenance);
 	buf_free(&command);
@@ -75,19 +76,22 @@ static int variant_put(struct run *r, struct engine *engine, const char *name, i
 	struct buf facts = {0};
 
 	engine_stats(engine, &stats);
-	buf_printf(&facts, "{\"parameters\": %llu, \"kv_pages\": %d, \"page_size\": %d, \"kv_scale_source\": \"%s\", \"kv_scale_min\": ",
-		   (unsigned long long)f->parameters, f->n_pages, f->page_size, f->kv_scale_source);
+	buf_printf(&facts,
+		"{\"parameters\": %llu, \"kv_pages\": %d, \"page_size\": %d, \"kv_scale_source\": \"%s\", "
+		"\"kv_scale_min\": ",
+		(unsigned long long)f->parameters, f->n_pages, f->page_size, f->kv_scale_source);
 	json_write_float(f->kv_scale_min, &facts);
 	buf_append_text(&facts, ", \"kv_scale_max\": ");
 	json_write_float(f->kv_scale_max, &facts);
-	buf_printf(&facts, ", \"kv_saturated\": %llu, \"prompt_tokens_computed\": %llu, \"steps\": %llu, \"pages_used_peak\": %d}",
-		   (unsigned long long)stats.kv_saturated, (unsigned long long)stats.prompt_tokens, (unsigned long long)stats.steps,
-		   stats.pages_used_peak);
+	buf_printf(&facts,
+		", \"kv_saturated\": %llu, \"prompt_tokens_computed\": %llu, \"steps\": %llu, \"pages_used_peak\": %d}",
+		(unsigned long long)stats.kv_saturated, (unsigned long long)stats.prompt_tokens,
+		(unsigned long long)stats.steps, stats.pages_used_peak);
 	struct store_variant row = {.name = name,
-				    .weights_bytes = (int64_t)f->weights_bytes,
-				    .kv_bytes_per_token = (int64_t)f->kv_bytes_per_token,
-				    .kv_tokens = (int64_t)f->kv_tokens,
-				    .facts = buf_str(&facts)};
+		.weights_bytes = (int64_t)f->weights_bytes,
+		.kv_bytes_per_token = (int64_t)f->kv_bytes_per_token,
+		.kv_tokens = (int64_t)f->kv_tokens,
+		.facts = buf_str(&facts)};
 	int status = buf_check(&facts, e);
 	if (status == 0)
 		status = store_variant_add(r->store, &row, variant_id, e);
@@ -100,9 +104,11 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	if (o->answered_before > 0)
 		console_note(&r->console, "%s: %d answers were stored before", label, o->answered_before);
 	if (o->contexts_cut > 0)
-		console_note(&r->console, "%s: %d contexts were longer than the model's and lost their beginning", label, o->contexts_cut);
+		console_note(&r->console, "%s: %d contexts were longer than the model's and lost their beginning",
+			label, o->contexts_cut);
 	if (o->errors > 0)
-		console_note(&r->console, "%s: items without an answer: %d; the first: %s", label, o->errors, o->first_error.message);
+		console_note(&r->console, "%s: items without an answer: %d; the first: %s", label, o->errors,
+			o->first_error.message);
 	if (o->errors > 0 && r->errors == 0)
 		r->first_error = o->first_error;
 	r->errors += o->errors;
@@ -117,7 +123,8 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 		struct suite_outcome outcome;
 		char label[128];
 		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
-		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], target, &r->console, label, &outcome, e);
+		int status = run_suite(
+			r->store, r->run_id, variant_id, r->plan.suites[s], target, &r->console, label, &outcome, e);
 		outcome_note(r, label, &outcome);
 		TRY(status);
 	}
@@ -128,12 +135,15 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 static int variants_run(struct run *r, struct error *e)
 {
 	for (int i = 0; i < r->plan.n_variants; i++) {
-		const struct engine_config *config = &r->plan.engines[i];
+		struct engine_config *config = &r->plan.engines[i];
 		struct engine *engine;
 		struct target *target;
 
+		config->progress = console_loading;
+		config->progress_context = &r->console;
 		TRY(engine_open(config, &engine, e));
-		console_detail(&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
+		console_detail(
+			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
 		int status = i == 0 ? run_begin(r, engine, e) : 0;
 		if (status < 0) {
 			engine_close(engine);
@@ -159,8 +169,8 @@ static int report_print(struct run *r, struct error *e)
 	} else {
 		status = run_report_tables(r->store, r->run_id, r->console.color_output, &text, e);
 		if (status == 0 && !r->plan.options->quiet)
-			buf_printf(&text, "\nEvery answer is in %s (run %lld). Next:\n  assay show %lld --samples %s\n", r->plan.db,
-				   (long long)r->run_id, (long long)r->run_id, suite_name(r->plan.suites[0]));
+			buf_printf(&text, "\nEvery answer is in %s (run %lld). Next:\n  assay show %lld --samples %s\n",
+				r->plan.db, (long long)r->run_id, (long long)r->run_id, suite_name(r->plan.suites[0]));
 	}
 	if (status == 0)
 		status = buf_check(&text, e);
@@ -192,7 +202,9 @@ static int run_all(struct run *r, struct error *e)
 	int status = variants_run(r, e);
 	if (r->run_id > 0) {
 		struct error finish = {0};
-		enum run_status end = status == 0 ? RUN_COMPLETE : status == ERR_INTERRUPTED ? RUN_INTERRUPTED : RUN_FAILED;
+		enum run_status end = status == 0   ? RUN_COMPLETE
+			: status == ERR_INTERRUPTED ? RUN_INTERRUPTED
+						    : RUN_FAILED;
 		int finished = store_run_finish(r->store, end, &finish);
 		if (status == 0 && finished < 0) {
 			*e = finish;
@@ -204,7 +216,8 @@ static int run_all(struct run *r, struct error *e)
 	if (r->errors == run_plan_items(&r->plan) * r->plan.n_variants)
 		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
 	if (r->errors > 0)
-		return error_set(e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);
+		return error_set(
+			e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);
 	return 0;
 }
 

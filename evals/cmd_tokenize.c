@@ -4,7 +4,8 @@
 #include "evals/lines.h"
 #include "evals/model_path.h"
 
-static int line_append(const struct options *o, const struct engine_text *text, struct str line, struct buf *out, struct error *e)
+static int line_append(
+	const struct options *o, const struct engine_text *text, struct str line, struct buf *out, struct error *e)
 {
 	struct engine_ids ids;
 
@@ -22,7 +23,8 @@ static int line_append(const struct options *o, const struct engine_text *text, 
 	return buf_check(out, e);
 }
 
-static int json_lines_append(const struct options *o, const struct engine_text *text, struct lines *l, struct buf *out, struct error *e)
+static int json_lines_append(
+	const struct options *o, const struct engine_text *text, struct lines *l, struct buf *out, struct error *e)
 {
 	for (;;) {
 		struct json_document *document;
@@ -30,14 +32,16 @@ static int json_lines_append(const struct options *o, const struct engine_text *
 		if (!document)
 			return 0;
 		const struct json *root = json_root(document);
-		int status = json_is(root, JSON_STRING) ? line_append(o, text, root->text, out, e)
-							: lines_error(l, e, "expected a JSON string, found %s", json_type_name(root));
+		int status = json_is(root, JSON_STRING)
+			? line_append(o, text, root->text, out, e)
+			: lines_error(l, e, "expected a JSON string, found %s", json_type_name(root));
 		json_free(document);
 		TRY(status);
 	}
 }
 
-static int lines_append(const struct options *o, const struct engine_text *text, struct lines *l, struct buf *out, struct error *e)
+static int lines_append(
+	const struct options *o, const struct engine_text *text, struct lines *l, struct buf *out, struct error *e)
 {
 	struct str line;
 	while (lines_next(l, &line)) {

@@ -177,6 +177,20 @@ static void show_line(struct progress *p, int64_t done, int64_t now)
 	buf_free(&line);
 }
 
+void console_loading(void *console, int layer, int n_layers)
+{
+	static const int64_t second = 1000000000;
+	struct console *c = console;
+	int64_t now = c->now();
+
+	if (layer == 1)
+		c->loading_begun = now;
+	if (now - c->loading_begun < 2 * second || now - c->last_shown < CONSOLE_LINE_SECONDS * second)
+		return;
+	console_note(c, "loading: layer %d of %d", layer, n_layers);
+	c->last_shown = now;
+}
+
 void progress_begin(struct progress *p, struct console *c, const char *label, int64_t total, int64_t done_before)
 {
 	*p = (struct progress){c, label, total, done_before, c->now()};

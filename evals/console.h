@@ -21,8 +21,9 @@ struct console {
 	bool color_output, color_messages; /* of stdout, of stderr */
 	int64_t (*now)(void);              /* monotonic nanoseconds */
 
-	int64_t last_shown; /* when progress was last written; 0: never */
-	int bar_width;      /* columns of the bar that stand on the screen now */
+	int64_t loading_begun; /* when the first layer of a model was loaded */
+	int64_t last_shown;    /* when progress was last written; 0: never */
+	int bar_width;         /* columns of the bar that stand on the screen now */
 };
 
 /* Looks at the options, the streams and NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM, CI. */
@@ -36,6 +37,10 @@ bool console_wants_color(enum color_mode mode, bool is_terminal);
 void console_error(struct console *c, const char *message);
 void console_note(struct console *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void console_detail(struct console *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* As engine_config.progress, with the console as context: a note now and then when loading takes longer than two
+ * seconds. */
+void console_loading(void *console, int layer, int n_layers);
 
 /* Progress of one task. */
 struct progress {

@@ -13,11 +13,13 @@ enum { POCKET_SUITES = 3 };
 static int suites_open(struct run_plan *p, struct error *e)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	struct suite_options so = {
+		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
-		return error_set(e, ERR_USAGE, "--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
+		return error_set(e, ERR_USAGE,
+			"--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
 		for (int j = 0; j < p->n_suites; j++)
@@ -38,7 +40,8 @@ static int variants_parse(struct run_plan *p, struct error *e)
 		TRY(engine_options(o, p->model, o->n_variants ? o->variants[i] : NULL, &p->engines[i], e));
 		for (int j = 0; j < i; j++)
 			if (strcmp(p->engines[j].variant.name, p->engines[i].variant.name) == 0)
-				return error_set(e, ERR_USAGE, "--variant %s is given twice", p->engines[i].variant.name);
+				return error_set(
+					e, ERR_USAGE, "--variant %s is given twice", p->engines[i].variant.name);
 		p->n_variants++;
 	}
 	return 0;
@@ -95,14 +98,16 @@ int run_plan_items(const struct run_plan *p)
 	return items;
 }
 
-int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE], struct error *e)
+int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE],
+	struct error *e)
 {
 	struct sha256 *hash = sha256_new(e);
 	struct buf line = {0};
 
 	if (!hash)
 		return ERR_MEMORY;
-	buf_printf(&line, "assay %s\n%s\n%s\n%s\n", ASSAY_VERSION, fingerprint, engine_text_fingerprint(p->text), numerics);
+	buf_printf(&line, "assay %s\n%s\n%s\n%s\n", ASSAY_VERSION, fingerprint, engine_text_fingerprint(p->text),
+		numerics);
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
 	for (int i = 0; i < p->n_variants; i++)
@@ -111,8 +116,8 @@ int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char 
 		buf_printf(&line, "suite %s\n", suite_name(p->suites[s]));
 		for (int i = 0; i < suite_count(p->suites[s]); i++) {
 			const struct suite_item *item = suite_item(p->suites[s], i);
-			buf_printf(&line, "%s %d %s %s %s %d\n", item->task, item->doc_id, item->doc_hash, item->prompt_hash,
-				   item->target_hash, item->max_tokens);
+			buf_printf(&line, "%s %d %s %s %s %d\n", item->task, item->doc_id, item->doc_hash,
+				item->prompt_hash, item->target_hash, item->max_tokens);
 		}
 	}
 	int status = buf_check(&line, e);
@@ -140,9 +145,12 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 
 	buf_printf(out, "{\"engine\": {\"backend\": \"%s\", \"isa\": \"%s\", \"family\": ", f->backend, f->isa);
 	json_write_string(str_of(f->family), false, out);
-	buf_printf(out, ", \"threads\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, \"max_requests\": %d, \"guard\": "
-		   "\"none\"}, \"fewshot_seed\": %llu, \"limit\": ", f->threads, f->page_size, f->max_batch_tokens, f->chunk,
-		   f->max_requests, (unsigned long long)(o->has_seed ? o->seed : 1234));
+	buf_printf(out,
+		", \"threads\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, \"max_requests\": %d, "
+		"\"guard\": "
+		"\"none\"}, \"fewshot_seed\": %llu, \"limit\": ",
+		f->threads, f->page_size, f->max_batch_tokens, f->chunk, f->max_requests,
+		(unsigned long long)(o->has_seed ? o->seed : 1234));
 	if (o->limit > 0)
 		json_write_double(o->limit, out);
 	else
@@ -155,7 +163,8 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 		const struct suite *s = p->suites[i];
 		buf_printf(out, "%s{\"name\": ", i ? ", " : "");
 		json_write_string(str_of(suite_name(s)), false, out);
-		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s), suite_total(s));
+		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s),
+			suite_total(s));
 		append_files(s, out);
 		buf_append_char(out, '}');
 	}
@@ -169,8 +178,8 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 		buf_printf(out, " %s", p->engines[i].variant.name);
 	buf_append_char(out, '\n');
 	for (int i = 0; i < p->n_suites; i++)
-		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]), suite_count(p->suites[i]),
-			   suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
+			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
 	buf_printf(out, "answers   %d\n", run_plan_items(p) * p->n_variants);
 }
 
@@ -187,8 +196,8 @@ void run_plan_json(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_suites; i++) {
 		buf_append_text(out, i ? ", " : "");
 		json_write_string(str_of(suite_name(p->suites[i])), false, out);
-		buf_printf(out, ": {\"items\": %d, \"of\": %d, \"fewshot\": %d}", suite_count(p->suites[i]), suite_total(p->suites[i]),
-			suite_fewshot(p->suites[i]));
+		buf_printf(out, ": {\"items\": %d, \"of\": %d, \"fewshot\": %d}", suite_count(p->suites[i]),
+			suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
 	}
 	buf_printf(out, "}, \"answers\": %d}\n", run_plan_items(p) * p->n_variants);
 }

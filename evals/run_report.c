@@ -257,11 +257,11 @@ static void add_result(struct table *t, const struct report *r, const struct res
 	buf_free(&estimate);
 }
 
-/* A suite that has answers and no result: the run has not come to its end. */
+/* A suite that has answers and no result: the run has not come to its end, or no answer could be scored. */
 static void add_unfinished(struct table *t, const struct report *r, const struct count *count, bool not_ok)
 {
 	table_add(t, str_of(count->suite));
-	table_add(t, str_of("not finished"));
+	table_add(t, str_of("no result"));
 	table_add(t, str_of(variant_name(r, count->variant_id)));
 	table_printf(t, "%" PRId64, count->n);
 	table_add(t, str_of(""));

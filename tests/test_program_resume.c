@@ -177,7 +177,7 @@ START_TEST(interrupted)
 	expect_status(db, "interrupted");
 	struct outcome o = RUN("show", "latest", "--db", db);
 	expect_exit(&o, 0);
-	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "not finished"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "no result"));
 	outcome_free(&o);
 	o = program_run(&(struct call){.arguments = TWO_VARIANTS(db)});
 	expect_exit(&o, 0);

@@ -365,7 +365,13 @@ END_TEST
 static struct tensor tensor_over(enum tensor_type type, const void *bytes, size_t count)
 {
 	size_t size = count * tensor_type_size(type);
-	return (struct tensor){"t", type, 1, {(int64_t)count}, count, bytes, size, false};
+	return (struct tensor){.name = "t",
+		.type = type,
+		.rank = 1,
+		.shape = {(int64_t)count},
+		.count = count,
+		.data = bytes,
+		.size = size};
 }
 
 /* The value of a code by the definition of a binary format: sign, exponent bits with that bias, mantissa bits. */

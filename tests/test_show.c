@@ -180,8 +180,8 @@ START_TEST(show_unfinished)
 		"gating\n"
 		"model org/na\\x1bme (f00d)\n"
 		"\n"
-		"suite   metric        variant  n  value ± stderr  not ok\n"
-		"recall  not finished  fp8/fp8  2                  1 truncated\n"
+		"suite   metric     variant  n  value ± stderr  not ok\n"
+		"recall  no result  fp8/fp8  2                  1 truncated\n"
 		"\n"
 		"variant  weights  KV bytes/token  KV tokens\n"
 		"fp8/fp8  1.8 MiB             512       4096\n");

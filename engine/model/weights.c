@@ -383,7 +383,8 @@ static int load_embedding(struct reader *r, const struct model_config *c, struct
 	return upload_embedding(w, &embedding, e);
 }
 
-static int load_all(struct reader *r, const struct model_config *c, void (*progress)(int, int), struct error *e)
+static int load_all(
+	struct reader *r, const struct model_config *c, load_progress *progress, void *context, struct error *e)
 {
 	struct model_weights *w = r->weights;
 	float *norm = mem_calloc((size_t)c->hidden_size, sizeof *norm, e);
@@ -398,20 +399,20 @@ static int load_all(struct reader *r, const struct model_config *c, void (*progr
 		TRY(load_attention(r, c, &w->layers[r->layer], e));
 		TRY(load_ffn(r, c, &w->layers[r->layer], e));
 		if (progress)
-			progress(r->layer + 1, c->n_layers);
+			progress(context, r->layer + 1, c->n_layers);
 	}
 	return 0;
 }
 
 int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, const struct weight_scheme *scheme,
-	struct backend *backend, void (*progress)(int layer, int n_layers), struct error *e)
+	struct backend *backend, load_progress *progress, void *context, struct error *e)
 {
 	const struct model_config *c = checkpoint_config(checkpoint);
 	struct reader r = {.weights = w, .checkpoint = checkpoint, .scheme = scheme};
 
 	*w = (struct model_weights){.backend = backend, .n_layers = c->n_layers};
 	w->layers = mem_calloc((size_t)c->n_layers, sizeof *w->layers, e);
-	int status = w->layers ? load_all(&r, c, progress, e) : ERR_MEMORY;
+	int status = w->layers ? load_all(&r, c, progress, context, e) : ERR_MEMORY;
 	if (status < 0)
 		model_weights_free(w);
 	return status;

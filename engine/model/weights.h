@@ -20,6 +20,8 @@ const struct weight_scheme *weight_scheme_find(const char *name);
 /* "bf16 fp8 fp8w ..." for messages. */
 const char *weight_scheme_names(void);
 
+typedef void load_progress(void *context, int layer, int n_layers);
+
 struct layer_weights {
 	float *attention_norm, *ffn_norm; /* [device] [H] */
 	float *q_norm, *k_norm;           /* [device] [D] or NULL */
@@ -38,16 +40,16 @@ struct model_weights {
 	struct layer_weights *layers;
 	void *embedding; /* [device] [V, H] */
 	enum weight_format embedding_format;
-	float *final_norm; /* [device] [H] */
-	struct weight head; /* [V, H] */
+	float *final_norm;   /* [device] [H] */
+	struct weight head;  /* [V, H] */
 	uint64_t parameters; /* tied ones once */
 	uint64_t bytes;      /* in their formats, without the packing's padding, tied ones once */
 	bool has_kv_scales;
 };
 
-/* Reads and packs everything. progress (may be NULL) is called after each layer. */
+/* Reads and packs everything. progress (may be NULL) is called with context after each layer. */
 int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, const struct weight_scheme *scheme,
-		       struct backend *backend, void (*progress)(int layer, int n_layers), struct error *e);
+	struct backend *backend, load_progress *progress, void *context, struct error *e);
 void model_weights_free(struct model_weights *w); /* zeroes *w */
 
 #endif
