@@ -102,16 +102,13 @@ build() {
 }
 
 demo() {
-	local db=${XDG_DATA_HOME:-${HOME:-}/.local/share}/assay/assay.db status=0
+	local status=0
 	build
 	say "evaluating the pocket model"
 	"$root/build/assay" run --variant bf16/bf16 --variant fp8/fp8 --variant int4/fp8 --suite gsm8k,arc_easy,recall ||
 		status=$?
 	((status == 0)) || exit "$status"
 	cat <<END
-
-Every answer is in $db
-Next:
   $root/build/assay list
   $root/build/assay --help
 END

@@ -1,5 +1,6 @@
-#include "engine/base/file.h"
+#include <errno.h>
 
+#include "engine/base/file.h"
 #include "evals/cli.h"
 #include "evals/console.h"
 #include "evals/run_plan.h"
@@ -157,6 +158,16 @@ static int variants_run(struct run *r, struct error *e)
 	return 0;
 }
 
+/* Where the answers are, and a command to look at them, as this program was called. */
+static void append_next(const struct run *r, struct buf *text)
+{
+	buf_printf(text, "\nEvery answer is in %s (run %lld). Next:\n  %s show %lld --samples %s", r->plan.db,
+		(long long)r->run_id, program_invocation_name, (long long)r->run_id, suite_name(r->plan.suites[0]));
+	if (r->plan.options->db)
+		buf_printf(text, " --db %s", r->plan.db);
+	buf_append_char(text, '\n');
+}
+
 static int report_print(struct run *r, struct error *e)
 {
 	struct buf text = {0};
@@ -169,8 +180,7 @@ static int report_print(struct run *r, struct error *e)
 	} else {
 		status = run_report_tables(r->store, r->run_id, r->console.color_output, &text, e);
 		if (status == 0 && !r->plan.options->quiet)
-			buf_printf(&text, "\nEvery answer is in %s (run %lld). Next:\n  assay show %lld --samples %s\n",
-				r->plan.db, (long long)r->run_id, (long long)r->run_id, suite_name(r->plan.suites[0]));
+			append_next(r, &text);
 	}
 	if (status == 0)
 		status = buf_check(&text, e);

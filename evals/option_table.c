@@ -72,7 +72,8 @@ static const char *const colors[] = {"auto", "always", "never", NULL};
 	RANGE_OPTION(name, value, OPTION_INT, commands, member, low, high, help)
 
 const struct option_row option_table[] = {
-	TEXT_OPTION("model", "PATH", MODEL, model, "Hugging Face folder; default: the bundled pocket model"),
+	TEXT_OPTION(
+		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
 	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),

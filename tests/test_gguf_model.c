@@ -146,8 +146,13 @@ START_TEST(tensors_have_the_names_of_checkpoints)
 	ck_assert_ptr_null(checkpoint_find(c, "blk.0.attn_q.weight"));
 	ck_assert_int_eq(
 		checkpoint_require(c, "model.layers.2.self_attn.k_proj.weight", 32, 64, &t, &test_error), ERR_INPUT);
-	ck_assert_ptr_nonnull(strstr(test_error.message,
-		"llama.gguf: tensor \"model.layers.2.self_attn.k_proj.weight\" [32, 64] is missing"));
+	ck_assert_ptr_nonnull(
+		strstr(test_error.message, "llama.gguf: tensor \"blk.2.attn_k.weight\" [32, 64] is missing"));
+	ck_assert_int_eq(checkpoint_require(c, "model.norm.weight", 65, 0, &t, &test_error), ERR_INPUT);
+	ck_assert_ptr_nonnull(
+		strstr(test_error.message, "tensor \"output_norm.weight\" has shape [64], expected [65]"));
+	ck_assert_int_eq(checkpoint_require(c, "other", 1, 0, &t, &test_error), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "tensor \"other\" [1] is missing"));
 	checkpoint_close(c);
 	CHECK_OK(checkpoint_open(model_file(1), &c, &test_error));
 	m = checkpoint_config(c);
@@ -393,6 +398,7 @@ ADD(half_divisors, file_tensor(f, "rope_freqs.weight", FILE_F16, 0, 2, zeros, 4)
 ADD(no_heads, file_u32(f, "llama.attention.head_count", 0))
 ADD(many_heads, file_u32(f, "llama.attention.head_count", 16))
 ADD(kv_heads, file_u32(f, "llama.attention.head_count_kv", 3))
+ADD(huge_heads, file_u32(f, "llama.embedding_length", 65536))
 ADD(large_hidden, file_u32(f, "llama.embedding_length", 65537))
 ADD(heads_by_layer, file_array(f, "llama.attention.head_count", GGUF_U32, 0))
 ADD(embedding_vector, file_tensor(f, "token_embd.weight", FILE_F32, 0, 8, zeros, 32))
@@ -437,6 +443,8 @@ static const struct {
 		"llama.attention.head_count is an array, expected an integer"},
 	{"llama", {"llama.attention.head_count_kv", add_kv_heads},
 		"llama.attention.head_count_kv is 3, expected a divisor of the head_count 2"},
+	{"llama", {"llama.embedding_length", add_huge_heads},
+		"heads of 32768 values (embedding_length 65536, head_count 2), expected an even number from 2 to 4096"},
 	{"llama", {"llama.embedding_length", add_large_hidden},
 		"llama.embedding_length is 65537, expected an integer from 1 to 65536"},
 	{"llama", {NULL, add_q_norm}, "tensor \"blk.0.attn_q_norm.weight\": norms of q and k are not built for llama"},

@@ -214,6 +214,8 @@ static const struct {
 	{WITH("\"head_dim\":0"), "head_dim is 0, "},
 	{WITH("\"head_dim\":15"), "head_dim is 15 (hidden_size 64, num_attention_heads 4), expected an even number"},
 	{WITH("\"head_dim\":4098"), "head_dim is 4098, "},
+	{WITH("\"hidden_size\":65536,\"num_attention_heads\":1,\"num_key_value_heads\":1"),
+		"head_dim is 65536 (hidden_size 65536, num_attention_heads 1), expected an even number from 2 to 4096"},
 	{WITH("\"num_attention_heads\":128,\"num_key_value_heads\":128"), "head_dim is 0 (hidden_size 64"},
 	{WITH("\"max_position_embeddings\":0"), "max_position_embeddings is 0, "},
 	{WITH("\"max_position_embeddings\":16777217"), "max_position_embeddings is 16777217, "},

@@ -313,10 +313,19 @@ static void print_shape(const int64_t *shape, int rank, char *out, size_t size)
 	snprintf(out + used, size - used, "]");
 }
 
+/* A name as errors show it: as the reader finds it in the file. */
+static const char *shown_name(const struct checkpoint *c, const char *name, char buffer[GGUF_MODEL_NAME_SIZE])
+{
+	if (!c->gguf)
+		return name;
+	gguf_model_name_in_file(name, buffer);
+	return buffer;
+}
+
 int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int64_t columns, const struct tensor **out,
 	struct error *e)
 {
-	char expected[64], actual[TENSOR_MAX_RANK * 24];
+	char expected[64], actual[TENSOR_MAX_RANK * 24], buffer[GGUF_MODEL_NAME_SIZE];
 	const int64_t shape[2] = {rows, columns};
 	int rank = columns ? 2 : 1;
 	struct entry *entry = find_entry(c, name);
@@ -324,12 +333,12 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	print_shape(shape, rank, expected, sizeof(expected));
 	if (!entry)
 		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" %s is missing",
-			c->n_shards == 1 ? c->shards[0].path : c->path, name, expected);
+			c->n_shards == 1 ? c->shards[0].path : c->path, shown_name(c, name, buffer), expected);
 	const struct tensor *t = entry->tensor;
 	if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof(shape[0])) != 0) {
 		print_shape(t->shape, t->rank, actual, sizeof(actual));
-		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" has shape %s, expected %s", entry->shard->path, name,
-			actual, expected);
+		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" has shape %s, expected %s", entry->shard->path,
+			shown_name(c, name, buffer), actual, expected);
 	}
 	entry->used = true;
 	*out = t;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_SIZE = 96, NAME_SIZE = 96 };
+enum { KEY_SIZE = 96 };
 
 #define ROPE_FREQUENCIES "rope_freqs.weight"
 
@@ -84,10 +84,11 @@ static int read_heads(struct reader *r, struct error *e)
 			gguf_name(r->file), r->key, m->n_kv_heads, m->n_heads);
 	m->head_dim = m->hidden_size / m->n_heads;
 	TRY(optional_size(r, "attention.key_length", MODEL_MAX_HEAD_DIM, &m->head_dim, e));
-	if (m->head_dim < 1 || m->head_dim % 2 != 0)
+	if (m->head_dim < 1 || m->head_dim > MODEL_MAX_HEAD_DIM || m->head_dim % 2 != 0)
 		return error_set(e, ERR_INPUT,
-			"%s: heads of %d values (embedding_length %d, head_count %d), expected an even number",
-			gguf_name(r->file), m->head_dim, m->hidden_size, m->n_heads);
+			"%s: heads of %d values (embedding_length %d, head_count %d), expected an even number from 2 "
+			"to %d",
+			gguf_name(r->file), m->head_dim, m->hidden_size, m->n_heads, MODEL_MAX_HEAD_DIM);
 	value_length = m->head_dim;
 	TRY(optional_size(r, "attention.value_length", MODEL_MAX_HEAD_DIM, &value_length, e));
 	if (value_length != m->head_dim)
@@ -222,22 +223,25 @@ static const struct name_pair layer_names[] = {
 	{"ffn_down", "mlp.down_proj"},
 };
 
-static const char *find_name(const struct name_pair *pairs, size_t count, struct str file)
+enum {
+	OUTER_NAMES = sizeof(outer_names) / sizeof(outer_names[0]),
+	LAYER_NAMES = sizeof(layer_names) / sizeof(layer_names[0])
+};
+
+static const struct name_pair *find_name(const struct name_pair *pairs, size_t count, struct str name, bool in_file)
 {
 	for (size_t i = 0; i < count; i++)
-		if (str_is(file, pairs[i].file))
-			return pairs[i].model;
+		if (str_is(name, in_file ? pairs[i].file : pairs[i].model))
+			return &pairs[i];
 	return NULL;
 }
 
-/* "blk.L." at the front of a name: the rest behind it, and L as it is written. */
-static bool split_layer(const char *name, struct str *layer, const char **rest)
+/* prefix, "L." at the front of a name: the rest behind it, and L as it is written. */
+static bool split_layer(const char *name, const char *prefix, struct str *layer, const char **rest)
 {
-	static const char prefix[] = "blk.";
-
-	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+	if (strncmp(name, prefix, strlen(prefix)) != 0)
 		return false;
-	const char *digits = name + sizeof(prefix) - 1;
+	const char *digits = name + strlen(prefix);
 	size_t length = strspn(digits, "0123456789");
 	if (length == 0 || length > 4 || (digits[0] == '0' && length > 1) || digits[length] != '.')
 		return false;
@@ -246,29 +250,43 @@ static bool split_layer(const char *name, struct str *layer, const char **rest)
 	return true;
 }
 
-/* The model's name of a file's tensor; false: none is known. */
-static bool model_name(const char *file, char out[NAME_SIZE])
+/* Writes the other spelling of a name; false: there is none. */
+static bool translate(const char *name, bool in_file, char out[GGUF_MODEL_NAME_SIZE])
 {
 	struct str layer = {NULL, 0};
-	const char *rest = file, *dot, *name;
-	bool in_layer = split_layer(file, &layer, &rest);
+	const char *rest = name;
+	bool in_layer = split_layer(name, in_file ? "blk." : "model.layers.", &layer, &rest);
+	const char *kind = strrchr(rest, '.');
 
-	if (strcmp(file, ROPE_FREQUENCIES) == 0) {
-		snprintf(out, NAME_SIZE, "%s", file);
-		return true;
-	}
-	dot = strchr(rest, '.');
-	if (!dot || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0))
+	if (!kind || (strcmp(kind, ".weight") != 0 && strcmp(kind, ".bias") != 0))
 		return false;
-	struct str stem = {rest, (size_t)(dot - rest)};
-	if (in_layer) {
-		name = find_name(layer_names, sizeof(layer_names) / sizeof(layer_names[0]), stem);
-		snprintf(out, NAME_SIZE, "model.layers.%.*s.%s%s", STR_ARG(layer), name ? name : "", dot);
-	} else {
-		name = find_name(outer_names, sizeof(outer_names) / sizeof(outer_names[0]), stem);
-		snprintf(out, NAME_SIZE, "%s%s", name ? name : "", dot);
-	}
-	return name != NULL;
+	struct str stem = {rest, (size_t)(kind - rest)};
+	const struct name_pair *pair = in_layer ? find_name(layer_names, LAYER_NAMES, stem, in_file)
+						: find_name(outer_names, OUTER_NAMES, stem, in_file);
+	if (!pair)
+		return false;
+	const char *other = in_file ? pair->model : pair->file;
+	if (in_layer)
+		snprintf(out, GGUF_MODEL_NAME_SIZE, "%s.%.*s.%s%s", in_file ? "model.layers" : "blk", STR_ARG(layer),
+			other, kind);
+	else
+		snprintf(out, GGUF_MODEL_NAME_SIZE, "%s%s", other, kind);
+	return true;
+}
+
+void gguf_model_name_in_file(const char *name, char out[GGUF_MODEL_NAME_SIZE])
+{
+	if (!translate(name, false, out))
+		snprintf(out, GGUF_MODEL_NAME_SIZE, "%s", name);
+}
+
+/* The model's name of a file's tensor; false: none is known. */
+static bool model_name(const char *file, char out[GGUF_MODEL_NAME_SIZE])
+{
+	if (strcmp(file, ROPE_FREQUENCIES) != 0)
+		return translate(file, true, out);
+	snprintf(out, GGUF_MODEL_NAME_SIZE, "%s", file);
+	return true;
 }
 
 /* Converters keep the rows of Llama's q and k as the pairs that their rope turns together. */
@@ -277,7 +295,7 @@ static int heads_in_pairs(const struct reader *r, const char *file)
 	struct str layer;
 	const char *rest;
 
-	if (strcmp(r->family->name, "llama") != 0 || !split_layer(file, &layer, &rest))
+	if (strcmp(r->family->name, "llama") != 0 || !split_layer(file, "blk.", &layer, &rest))
 		return 0;
 	if (strcmp(rest, "attn_q.weight") == 0 || strcmp(rest, "attn_q.bias") == 0)
 		return r->config->n_heads;
@@ -315,13 +333,13 @@ static int read_tensors(const struct reader *r, struct gguf_model *out, struct e
 	bool quantised = is_quantised(r->file);
 
 	out->tensors = mem_calloc(n, sizeof(*out->tensors), e);
-	out->names = mem_calloc(n, NAME_SIZE, e);
+	out->names = mem_calloc(n, GGUF_MODEL_NAME_SIZE, e);
 	if (!out->tensors || !out->names)
 		return ERR_MEMORY;
 	for (size_t i = 0; i < n; i++) {
 		const struct tensor *from = gguf_tensor_at(r->file, i);
 		struct tensor *t = &out->tensors[out->count];
-		char *name = out->names + out->count * NAME_SIZE;
+		char *name = out->names + out->count * GGUF_MODEL_NAME_SIZE;
 		if (!model_name(from->name, name))
 			continue;
 		*t = *from;

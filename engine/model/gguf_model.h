@@ -6,6 +6,8 @@
 #include "engine/model/gguf.h"
 #include "engine/model/model_config.h"
 
+enum { GGUF_MODEL_NAME_SIZE = 96 };
+
 struct gguf_model {
 	struct model_config config; /* borrows from the file */
 	struct tensor *tensors;     /* [count], owned; the data are the file's */
@@ -20,6 +22,9 @@ struct gguf_model {
  * *out starts zeroed; free it also after a failure. */
 int gguf_model_read(const struct gguf *g, struct gguf_model *out, struct error *e);
 void gguf_model_free(struct gguf_model *m);
+
+/* How the file spells the name of a model's tensor, for errors; a name that has no other spelling as it is. */
+void gguf_model_name_in_file(const char *name, char out[GGUF_MODEL_NAME_SIZE]);
 
 /* The key is of the description: it begins with the architecture's name and a dot. */
 bool gguf_model_is_described_by(const struct gguf_model *m, const struct gguf_key *key);

@@ -79,10 +79,11 @@ static int parse_sizes(
 		return error_set(e, ERR_INPUT,
 			"%s: %snum_key_value_heads is %d, expected a divisor of num_attention_heads %d", o->file,
 			o->path, m->n_kv_heads, m->n_heads);
-	if (m->head_dim < 1 || m->head_dim % 2 != 0)
+	if (m->head_dim < 1 || m->head_dim > MODEL_MAX_HEAD_DIM || m->head_dim % 2 != 0)
 		return error_set(e, ERR_INPUT,
-			"%s: %shead_dim is %d (hidden_size %d, num_attention_heads %d), expected an even number",
-			o->file, o->path, m->head_dim, m->hidden_size, m->n_heads);
+			"%s: %shead_dim is %d (hidden_size %d, num_attention_heads %d), expected an even number from 2 "
+			"to %d",
+			o->file, o->path, m->head_dim, m->hidden_size, m->n_heads, MODEL_MAX_HEAD_DIM);
 	return 0;
 }
 
