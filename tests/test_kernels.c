@@ -7,6 +7,7 @@
 #include "engine/base/quant.h"
 #include "engine/base/rng.h"
 #include "engine/cpu/cpu_backend.h"
+#include "engine/cpu/kernels.h"
 #include "engine/cpu/pack.h"
 #include "engine/cpu/ref.h"
 #include "tests/support.h"
@@ -426,6 +427,19 @@ START_TEST(row_kernels_give_the_bits_of_their_twins)
 	swiglu.y = y;
 	b->ops->swiglu(b, &swiglu);
 	check_bits("swiglu", y, expected, (size_t)n);
+
+	const struct cpu_kernels *k = cpu_backend_kernels(b);
+	float max[2], log_sum[2];
+	int argmax[2];
+	row_softmax_ref(x, n, &max[0], &argmax[0], &log_sum[0]);
+	k->row_softmax(x, n, &max[1], &argmax[1], &log_sum[1]);
+	check_bits("max", &max[1], &max[0], 1);
+	check_bits("log sum", &log_sum[1], &log_sum[0], 1);
+	ck_assert_int_eq(argmax[1], argmax[0]);
+	double sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += exp((double)x[i] - (double)max[0]);
+	ck_assert_double_eq_tol((double)log_sum[0], log(sum), 2e-6);
 	b->ops->destroy(b);
 	free(x);
 	free(w);
@@ -436,6 +450,38 @@ END_TEST
 
 static const float exp_inputs[] = {
 	0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -87.0f, -87.3f, -87.31f, -100.0f, 88.0f, 88.7f, 88.73f, 1e-30f, -20.5f};
+
+START_TEST(softmax_takes_minus_infinity_and_keeps_what_is_no_number)
+{
+	static const struct {
+		int n, odd; /* all are 1 but: [0, odd) are minus infinity */
+		float last;
+		double log_sum; /* by Python: log of the sum; NaN: not a number */
+	} cases[] = {
+		{513, 512, 1, 0},
+		{1100, 1, 1, 7.002155954403621},
+		{1024, 600, 2, 5.053777817245455},
+		{600, 0, NAN, NAN},
+		{600, 512, NAN, NAN},
+	};
+	struct backend *b = backend_for(isas[_i], 1);
+	if (!b)
+		SKIP("this machine has no %s", isas[_i]);
+	for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+		float x[1100], max, log_sum;
+		int argmax;
+		for (int i = 0; i < cases[c].n; i++)
+			x[i] = i < cases[c].odd ? -INFINITY : 1.0f;
+		x[cases[c].n - 1] = cases[c].last;
+		cpu_backend_kernels(b)->row_softmax(x, cases[c].n, &max, &argmax, &log_sum);
+		if (isnan(cases[c].log_sum))
+			ck_assert_msg(isnan(log_sum), "case %zu: %g", c, (double)log_sum);
+		else
+			ck_assert_double_eq_tol((double)log_sum, cases[c].log_sum, 2e-6);
+	}
+	b->ops->destroy(b);
+}
+END_TEST
 
 START_TEST(exp_is_right_to_two_units_in_the_last_place)
 {
@@ -606,6 +652,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(attend, attend_kernels_give_the_bits_of_attend_ref, 0, COUNT(attend_cases) * N_ISAS);
 	tcase_add_loop_test(attend, attend_ref_is_near_double_precision, 0, COUNT(attend_cases));
 	tcase_add_loop_test(rows, row_kernels_give_the_bits_of_their_twins, 0, COUNT(row_sizes) * N_ISAS);
+	tcase_add_loop_test(rows, softmax_takes_minus_infinity_and_keeps_what_is_no_number, 0, N_ISAS);
 	tcase_add_test(rows, exp_is_right_to_two_units_in_the_last_place);
 	tcase_add_loop_test(logits, logits_report_what_was_asked_of_each_row, 0, N_ISAS);
 	tcase_add_loop_test(logits, sampling_follows_the_distribution_and_its_cuts, 0, 5);

@@ -1,5 +1,5 @@
 /* Constants that the scalar and the vector exp share (Cephes expf: minimax polynomial on |r| <= ln 2 / 2), and the chunk of
- * log-sum-exp. One place, so that twins cannot drift apart. */
+ * the softmax over a row of logits. One place, so that twins cannot drift apart. */
 #ifndef ASSAY_ENGINE_BASE_EXP_CONSTANTS_H
 #define ASSAY_ENGINE_BASE_EXP_CONSTANTS_H
 
@@ -15,6 +15,6 @@
 #define EXP_C4 1.6666665459e-1f
 #define EXP_C5 5.0000001201e-1f
 
-enum { LSE_CHUNK = 512 }; /* a multiple of 8 */
+enum { SOFTMAX_CHUNK = 512 }; /* a multiple of 8 */
 
 #endif

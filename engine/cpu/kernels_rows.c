@@ -62,40 +62,39 @@ static float row_max(const float *x, int n)
 	return result;
 }
 
-/* log_sum_exp_ref. */
-static float log_sum_exp(const float *x, int n, float max)
+/* chunk_sum of ref.c. */
+static float chunk_sum(const float *x, int n, float max)
 {
-	f32x8 total = v8_set(0.0f);
 	const f32x8 shift = v8_set(max);
+	f32x8 sum = v8_set(0.0f);
+	float lane[8];
+	int i = 0;
 
-	for (int start = 0; start < n; start += LSE_CHUNK) {
-		int end = n - start < LSE_CHUNK ? n : start + LSE_CHUNK, i = start;
-		f32x8 sum = v8_set(0.0f);
-		for (; i + 8 <= end; i += 8)
-			sum = v8_add(sum, v8_exp(v8_sub(v8_load(x + i), shift)));
-		if (i < end) {
-			float lane[8];
-			v8_store(lane, sum);
-			for (int l = 0; i + l < end; l++)
-				lane[l] += exp_ref(x[i + l] - max);
-			sum = v8_load(lane);
-		}
-		total = v8_add(total, sum);
-	}
-	return (float)det_log((double)v8_tree(total));
+	for (; i + 8 <= n; i += 8)
+		sum = v8_add(sum, v8_exp(v8_sub(v8_load(x + i), shift)));
+	v8_store(lane, sum);
+	for (int l = 0; i + l < n; l++)
+		lane[l] += exp_ref(x[i + l] - max);
+	return lane_tree(lane);
 }
 
 static void row_softmax(const float *x, int n, float *max, int *argmax, float *log_sum)
 {
-	*max = row_max(x, n);
+	struct softmax_state s = {-INFINITY, 0.0f};
+
 	*argmax = 0;
-	for (int i = 0; i < n; i++) {
-		if (x[i] == *max) {
-			*argmax = i;
-			break;
+	for (int start = 0; start < n; start += SOFTMAX_CHUNK) {
+		int count = n - start < SOFTMAX_CHUNK ? n - start : SOFTMAX_CHUNK;
+		float top = row_max(x + start, count);
+		if (top > s.max) {
+			*argmax = start;
+			while (x[*argmax] != top)
+				++*argmax;
 		}
+		softmax_add(&s, top, chunk_sum(x + start, count, top > -INFINITY ? top : 0.0f));
 	}
-	*log_sum = log_sum_exp(x, n, *max);
+	*max = s.max;
+	*log_sum = (float)det_log((double)s.sum);
 }
 
 /* Twelve chains hide the latency of an FMA on every machine of today. */

@@ -39,17 +39,46 @@ float dot_ref(const float *a, const float *b, int n)
 	return lane_tree(lane);
 }
 
-float log_sum_exp_ref(const float *x, int n, float max)
+/* The sum of one chunk, relative to its own maximum. */
+static float chunk_sum(const float *x, int n, float max)
 {
-	float total[8] = {0};
-	for (int start = 0; start < n; start += LSE_CHUNK) {
-		float lane[8] = {0};
-		for (int i = start; i < n && i < start + LSE_CHUNK; i++)
-			lane[i % 8] += exp_ref(x[i] - max);
-		for (int l = 0; l < 8; l++)
-			total[l] += lane[l];
+	float lane[8] = {0};
+	for (int i = 0; i < n; i++)
+		lane[i % 8] += exp_ref(x[i] - max);
+	return lane_tree(lane);
+}
+
+void softmax_add(struct softmax_state *s, float max, float sum)
+{
+	if (sum == 0.0f) /* nothing but minus infinity */
+		return;
+	if (max > s->max) {
+		s->sum = fmaf(s->sum, exp_ref(s->max - max), sum);
+		s->max = max;
+	} else {
+		s->sum = fmaf(sum, exp_ref(max - s->max), s->sum);
 	}
-	return (float)det_log((double)lane_tree(total));
+}
+
+void row_softmax_ref(const float *x, int n, float *max, int *argmax, float *log_sum)
+{
+	struct softmax_state s = {-INFINITY, 0.0f};
+
+	*argmax = 0;
+	for (int start = 0; start < n; start += SOFTMAX_CHUNK) {
+		int count = n - start < SOFTMAX_CHUNK ? n - start : SOFTMAX_CHUNK;
+		float top = -INFINITY;
+		for (int i = start; i < start + count; i++)
+			top = x[i] > top ? x[i] : top;
+		if (top > s.max) {
+			*argmax = start;
+			while (x[*argmax] != top)
+				++*argmax;
+		}
+		softmax_add(&s, top, chunk_sum(x + start, count, top > -INFINITY ? top : 0.0f));
+	}
+	*max = s.max;
+	*log_sum = (float)det_log((double)s.sum);
 }
 
 void embed_ref(const struct embed_args *a)

@@ -27,8 +27,15 @@ float exp_ref(float x);
 /* lanes of fma(a[i], b[i]), then the tree. */
 float dot_ref(const float *a, const float *b, int n);
 
-/* log sum exp(x[i] - max) in float: 8 lanes per chunk of 512 values, chunks added lane by lane, then the tree. */
-float log_sum_exp_ref(const float *x, int n, float max);
+/* A running softmax: sum of exp(x - max) so far. Chunks are added in order. */
+struct softmax_state {
+	float max, sum;
+};
+void softmax_add(struct softmax_state *s, float max, float sum);
+
+/* Largest value, its lowest index, and log sum exp(x - max) in float, in one pass: chunks of 512 values, each in 8 lanes
+ * and the tree, relative to its own maximum, then added to the running softmax. */
+void row_softmax_ref(const float *x, int n, float *max, int *argmax, float *log_sum);
 
 void embed_ref(const struct embed_args *a);
 void rmsnorm_ref(const struct rmsnorm_args *a);
