@@ -33,9 +33,8 @@ char *pocket_folder(struct error *e)
 	for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++) {
 		char *path = path_join(program, places[i], e);
 		if (path && file_is_folder(path))
-			found = path;
-		else
-			free(path);
+			found = realpath(path, NULL); /* without the "..": the path is shown and stored */
+		free(path);
 	}
 	if (!found && file_is_folder(ASSAY_SOURCE_DIR "/datasets/pocket"))
 		found = strdup(ASSAY_SOURCE_DIR "/datasets/pocket");

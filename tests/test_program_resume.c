@@ -450,10 +450,10 @@ static const char *small_disk(const char *size)
 
 START_TEST(full_disk)
 {
-	struct buf calm = undisturbed(scratch_folder());
 	const char *folder = small_disk("128k");
 	if (!folder)
 		SKIP("no small file system may be mounted: %s", strerror(errno));
+	struct buf calm = undisturbed(scratch_folder());
 	const char *db = path_in(folder, "a.db");
 	EXPECT_FAILURE(program_run(&(struct call){.arguments = TWO_VARIANTS(db)}), 4, db, "disk is full");
 	int64_t before = answers_so_far(db);
