@@ -105,7 +105,7 @@ static int measure_once(
 		engine_stats(engine, &stats);
 		double step_end = now();
 		bool prefilled = m->prefill_seconds > 0;
-		if (!prefilled && stats.generated_tokens - before.generated_tokens >= (uint64_t)concurrency)
+		if (!prefilled && stats.prompt_tokens - before.prompt_tokens >= (uint64_t)concurrency * (uint64_t)input)
 			m->prefill_seconds = step_end - start;
 		if (prefilled) {
 			m->decode_steps++;

@@ -97,18 +97,27 @@ static void row_softmax(const float *x, int n, float *max, int *argmax, float *l
 	*log_sum = (float)det_log((double)s.sum);
 }
 
-/* Twelve chains hide the latency of an FMA on every machine of today. */
+/* Independent chains that hide the latency of an FMA, as many vectors as registers leave room for. */
+#if defined(__AVX512F__)
 enum { CHAINS = 12 };
+#else
+enum { CHAINS = 6 };
+#endif
 
 static float fma_burst(long iterations)
 {
 	f32x16 chain[CHAINS];
 	const f32x16 factor = v16_set(0.999f), term = v16_set(0.001f);
+	volatile float first[16]; /* not known to the compiler, or it would see lanes that are alike */
 	float out[16];
 
-#pragma GCC unroll 12
-	for (int c = 0; c < CHAINS; c++)
-		chain[c] = v16_set((float)c);
+	for (int l = 0; l < 16; l++)
+		first[l] = (float)l;
+	for (int c = 0; c < CHAINS; c++) {
+		for (int l = 0; l < 16; l++)
+			out[l] = first[l] + (float)c;
+		chain[c] = v16_load(out);
+	}
 	for (long i = 0; i < iterations / CHAINS; i++) {
 #pragma GCC unroll 12
 		for (int c = 0; c < CHAINS; c++)
@@ -117,7 +126,7 @@ static float fma_burst(long iterations)
 	for (int c = 1; c < CHAINS; c++)
 		chain[0] = v16_fma(chain[c], term, chain[0]);
 	v16_store(out, chain[0]);
-	return out[0];
+	return out[0] + out[8];
 }
 
 static float read_burst(const void *data, size_t bytes)

@@ -238,17 +238,33 @@ static bool is_ascii(struct str text)
 	return true;
 }
 
-static int normal_form(
-	struct normalize_scratch *s, struct str text, utf8proc_option_t form, struct buf *out, struct error *e)
+/* Composes the points [start, end), which hold no character that is new to the reference. */
+static int compose(
+	struct normalize_scratch *s, size_t start, size_t end, utf8proc_option_t form, struct buf *out, struct error *e)
 {
-	size_t count;
-	TRY(decompose(s, text, form, &count, e));
-	utf8proc_ssize_t length = utf8proc_normalize_utf32(s->points, (utf8proc_ssize_t)count, form);
+	utf8proc_ssize_t length = utf8proc_normalize_utf32(s->points + start, (utf8proc_ssize_t)(end - start), form);
 	if (length < 0)
 		return error_set(e, ERR_INPUT, "normalizer: %s", utf8proc_errmsg(length));
 	for (utf8proc_ssize_t i = 0; i < length; i++)
-		utf8_append(out, s->points[i]);
+		utf8_append(out, s->points[start + (size_t)i]);
 	return 0;
+}
+
+/* A character that is new to the reference is a starter there that joins with nothing: no composition reaches across. */
+static int normal_form(
+	struct normalize_scratch *s, struct str text, utf8proc_option_t form, struct buf *out, struct error *e)
+{
+	size_t count, start = 0;
+	TRY(decompose(s, text, form, &count, e));
+	for (size_t i = 0; i < count; i++) {
+		if (!unicode_is_new_to_normal_forms(s->points[i]))
+			continue;
+		int32_t code_point = s->points[i];
+		TRY(compose(s, start, i, form, out, e));
+		utf8_append(out, code_point);
+		start = i + 1;
+	}
+	return compose(s, start, count, form, out, e);
 }
 
 /* ---- The other operations ---- */
