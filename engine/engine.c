@@ -121,6 +121,7 @@ static void facts_fill(struct engine *engine)
 	f->n_pages = engine->pool.geometry.n_pages;
 	f->parameters = engine->model.weights.parameters;
 	f->weights_bytes = engine->model.weights.bytes;
+	f->head_untied = engine->model.weights.head_untied;
 	step_costs(engine);
 	f->kv_bytes_per_token = kv_bytes_per_token(c, engine->pool.format);
 	f->kv_tokens = (uint64_t)kv_pool_usable(&engine->pool) * (uint64_t)f->page_size;

@@ -80,7 +80,8 @@ struct engine_facts {         /* what does not change while the engine is open *
 	uint64_t kv_tokens;          /* usable token slots: page 0 is reserved */
 	double load_seconds;
 	float kv_scale_min, kv_scale_max; /* of the fp8 cache's scales: 1 unless the checkpoint has them */
-	const char *kv_scale_source;      /* "checkpoint" or "one" */
+	bool head_untied; /* config.json ties the head to the embedding, but the checkpoint holds another: that one is used */
+	const char *kv_scale_source; /* "checkpoint" or "one" */
 };
 const struct engine_facts *engine_facts(const struct engine *engine);
 

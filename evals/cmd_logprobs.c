@@ -56,6 +56,10 @@ static int pair_encode(struct session *s, const struct lines *l, const struct js
 			return lines_error(l, e, "text needs a tokenizer (%s); give token ids", s->no_text.message);
 		TRY(engine_text_encode_pair(s->text, context->text, continuation->text, ids, n_context, e));
 	}
+	if (*n_context == ids->count) {
+		engine_ids_free(ids);
+		return lines_error(l, e, "the continuation has no token of its own: there is nothing to score");
+	}
 	if (*n_context == 0 || *n_context > ids->count) {
 		engine_ids_free(ids);
 		return lines_error(

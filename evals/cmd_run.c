@@ -145,6 +145,11 @@ static int variants_run(struct run *r, struct error *e)
 		TRY(engine_open(config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
+		if (i == 0 && engine_facts(engine)->head_untied)
+			console_note(&r->console,
+				"%s: config.json ties lm_head to the embedding, but the checkpoint holds another "
+				"lm_head.weight: that one is used",
+				r->plan.model);
 		int status = i == 0 ? run_begin(r, engine, e) : 0;
 		if (status < 0) {
 			engine_close(engine);
@@ -166,6 +171,8 @@ static void append_next(const struct run *r, struct buf *text)
 	if (r->plan.options->db)
 		buf_printf(text, " --db %s", r->plan.db);
 	buf_append_char(text, '\n');
+	if (r->plan.options->limit > 0)
+		buf_append_text(text, "--limit was given: this run is not for gating.\n");
 }
 
 static int report_print(struct run *r, struct error *e)
@@ -208,13 +215,16 @@ static int run_all(struct run *r, struct error *e)
 	TRY(run_plan_make(&r->plan, r->plan.options, e));
 	if (r->plan.options->dry_run)
 		return dry_run(&r->plan, e);
+	/* from here on there is something to finish; before, a signal ends the program at once */
+	interrupt_handlers_install();
 	TRY(store_open(r->plan.db, &r->store, e));
 	int status = variants_run(r, e);
+	bool nothing = r->errors == run_plan_items(&r->plan) * r->plan.n_variants;
 	if (r->run_id > 0) {
 		struct error finish = {0};
-		enum run_status end = status == 0   ? RUN_COMPLETE
-			: status == ERR_INTERRUPTED ? RUN_INTERRUPTED
-						    : RUN_FAILED;
+		enum run_status end = status == 0 && !nothing ? RUN_COMPLETE
+			: status == ERR_INTERRUPTED           ? RUN_INTERRUPTED
+							      : RUN_FAILED;
 		int finished = store_run_finish(r->store, end, &finish);
 		if (status == 0 && finished < 0) {
 			*e = finish;
@@ -223,7 +233,7 @@ static int run_all(struct run *r, struct error *e)
 	}
 	TRY(status);
 	TRY(report_print(r, e));
-	if (r->errors == run_plan_items(&r->plan) * r->plan.n_variants)
+	if (nothing)
 		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
 	if (r->errors > 0)
 		return error_set(
@@ -236,7 +246,6 @@ int cmd_run(const struct options *o, struct error *e)
 	struct run r = {.plan = {.options = o}};
 
 	console_init(&r.console, o, stdout, stderr);
-	interrupt_handlers_install();
 	int status = run_all(&r, e);
 	store_close(r.store);
 	run_plan_free(&r.plan);

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	else if (exit_code == 0)
 		exit_code = run_command(&o, &e);
 	exit_code = finish_output(exit_code, &e);
-	if (e.code)
+	if (exit_code != 0 && e.code)
 		console_error(&c, e.message);
 	options_free(&o);
 	return exit_code;

@@ -130,6 +130,8 @@ static int submit_choice(struct target *t, struct flight *f, int choice, struct 
 	int status = buf_check(&continuation, e);
 	if (status == 0)
 		status = engine_text_encode_pair(t->text, item->context, buf_str(&continuation), &ids, &n_context, e);
+	if (status == 0 && n_context >= ids.count)
+		status = error_set(e, ERR_INPUT, "choice %d has no token of its own after the context", choice);
 	if (status == 0) {
 		size_t cut = left_cut(f, ids.count, (size_t)engine_facts(t->engine)->max_positions + 1);
 		size_t from = n_context > cut ? n_context - cut : 1; /* the first token has nothing before it */

@@ -247,17 +247,10 @@ END_TEST
 static const char *const tiny[] = {"llama", "qwen2", "qwen3"};
 
 /* Whole rows against the logits. */
-START_TEST(tiny_rows_are_those_of_transformers)
+/* Every row of log-probabilities against the golden logits. The engine is closed. */
+static void check_rows(struct engine *engine, const char *golden)
 {
-	char relative[64];
-	snprintf(relative, sizeof(relative), "golden/tiny/%s/golden.safetensors", tiny[_i]);
-	const char *golden = shared_path(relative);
-	snprintf(relative, sizeof(relative), "golden/tiny/%s", tiny[_i]);
-	const char *model = shared_path(relative);
-	if (!golden)
-		SKIP("no shared golden/tiny/%s", tiny[_i]);
 	struct safetensors *file;
-	struct engine *engine = open_with(model, "bf16/f32", (struct engine_config){0});
 	CHECK_OK(safetensors_open(golden, &file, &test_error));
 	for (int k = 0; k < 4; k++) {
 		char name[32];
@@ -292,6 +285,41 @@ START_TEST(tiny_rows_are_those_of_transformers)
 	safetensors_close(file);
 	engine_close(engine);
 }
+
+START_TEST(tiny_rows_are_those_of_transformers)
+{
+	char relative[64];
+	snprintf(relative, sizeof(relative), "golden/tiny/%s/golden.safetensors", tiny[_i]);
+	const char *golden = shared_path(relative);
+	snprintf(relative, sizeof(relative), "golden/tiny/%s", tiny[_i]);
+	const char *model = shared_path(relative);
+	if (!golden)
+		SKIP("no shared golden/tiny/%s", tiny[_i]);
+	check_rows(open_with(model, "bf16/f32", (struct engine_config){0}), golden);
+}
+END_TEST
+
+/* The configuration ties the head, but the checkpoint has one of its own: transformers uses that one. */
+START_TEST(a_head_of_its_own_is_not_tied)
+{
+	const char *golden = shared_path("golden/tiny/llama/golden.safetensors");
+	if (!golden)
+		SKIP("no shared golden/tiny/llama");
+	struct buf weights = test_read_file(shared_path("golden/tiny/llama/model.safetensors"));
+	struct buf config = test_read_file(shared_path("golden/tiny/llama/config.json"));
+	char *tie = strstr(config.data, "\"tie_word_embeddings\": false");
+	ck_assert_ptr_nonnull(tie);
+	memcpy(strchr(tie, ':') + 1, " true ", 6);
+	char *model = strdup(test_write_file("model/config.json", config.data, config.length));
+	test_write_file("model/model.safetensors", weights.data, weights.length);
+	*strrchr(model, '/') = '\0';
+	struct engine *engine = open_with(model, "bf16/f32", (struct engine_config){0});
+	ck_assert(engine_facts(engine)->head_untied);
+	check_rows(engine, golden);
+	free(model);
+	buf_free(&weights);
+	buf_free(&config);
+}
 END_TEST
 
 void test_program_cases(Suite *suite)
@@ -302,6 +330,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(values, frozen_answers_are_those_of_transformers);
 	tcase_add_test(values, all_pocket_values_are_those_of_transformers);
 	tcase_add_loop_test(values, tiny_rows_are_those_of_transformers, 0, COUNT(tiny));
+	tcase_add_test(values, a_head_of_its_own_is_not_tied);
 	TCase *models = test_case(suite, "public models", 900);
 	tcase_add_loop_test(models, public_values_are_those_of_transformers, 0, PUBLIC);
 	tcase_add_loop_test(models, public_files_equal_their_folders, 0, PUBLIC);

@@ -48,8 +48,10 @@ START_TEST(table_on_stdout)
 	struct outcome o = program_run(&(struct call){.arguments = SMALL_RUN(db)});
 	expect_exit(&o, 0);
 	expect_table(buf_text(&o.out), results_table);
-	snprintf(next, sizeof(next), "\nEvery answer is in %s (run 1). Next:\n  %s show 1 --samples gsm8k --db %s\n", db,
-		ASSAY_PROGRAM, db);
+	snprintf(next, sizeof(next),
+		"\nEvery answer is in %s (run 1). Next:\n  %s show 1 --samples gsm8k --db %s\n"
+		"--limit was given: this run is not for gating.\n",
+		db, ASSAY_PROGRAM, db);
 	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), next));
 	ck_assert_uint_eq(strlen(strstr(buf_text(&o.out), next)), strlen(next));
 	outcome_free(&o);

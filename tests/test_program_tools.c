@@ -230,12 +230,15 @@ static const struct {
 	{"{'context': 'a', 'continuation': 'b'}", "column", 2},
 	{"{\"context\": \"a\", \"continuation\": \"\xc3\"}", "UTF-8", 2},
 	{"\xef\xbb\xbf{\"context\": \"a\", \"continuation\": \"b\"}", "column 1", 2},
+	{"{\"context\": \"a\", \"continuation\": \"\"}", "nothing to score", 2},
+	{"{\"context\": \"a\", \"continuation\": \"b\"}", "nothing to score", 2}, /* one token together */
+	{"{\"context\": [5, 6], \"continuation\": []}", "nothing to score", 2},
 };
 
 START_TEST(logprobs_bad_line)
 {
 	struct buf text = {0};
-	buf_printf(&text, "{\"context\": \"a\", \"continuation\": \"b\"}\n\n%s\n", bad_pairs[_i].line);
+	buf_printf(&text, "{\"context\": \"a\", \"continuation\": \" b\"}\n\n%s\n", bad_pairs[_i].line);
 	EXPECT_FAILURE(RUN_WITH(buf_text(&text), "logprobs"), bad_pairs[_i].exit_code,
 		"standard input:3: ", bad_pairs[_i].message);
 	buf_free(&text);

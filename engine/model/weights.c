@@ -364,18 +364,31 @@ static int upload_embedding(struct model_weights *w, const struct fused *f, stru
 }
 
 /* The embedding, and the head (the same matrix where tied). The head comes first: it is packed from a copy. */
+/* Whether the head is the embedding: the configuration says so, and no head of another content lies in the checkpoint
+ * (then transformers does not tie them either). */
+static bool head_is_tied(struct reader *r, const struct model_config *c, const struct tensor *embedding)
+{
+	const struct tensor *head = checkpoint_find(r->checkpoint, "lm_head.weight");
+	if (!c->tied_embeddings || !head)
+		return c->tied_embeddings;
+	r->weights->head_untied = head->type != embedding->type || head->size != embedding->size ||
+		memcmp(head->data, embedding->data, head->size) != 0;
+	return !r->weights->head_untied;
+}
+
 static int load_embedding(struct reader *r, const struct model_config *c, struct error *e)
 {
 	static const struct weight_scheme as_stored = {"bf16", false, WEIGHT_BF16, 0, false};
 	struct model_weights *w = r->weights;
-	const char *head_name = c->tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
 	struct fused embedding = {.count = 1, .rows = c->vocab_size, .columns = c->hidden_size}, head = embedding;
 
 	TRY(checkpoint_require(
 		r->checkpoint, "model.embed_tokens.weight", c->vocab_size, c->hidden_size, &embedding.tensors[0], e));
+	bool tied = head_is_tied(r, c, embedding.tensors[0]);
+	const char *head_name = tied ? "model.embed_tokens.weight" : "lm_head.weight";
 	TRY(checkpoint_require(r->checkpoint, head_name, c->vocab_size, c->hidden_size, &head.tensors[0], e));
 	TRY(matrix_load(w, &head, &as_stored, -1, &w->head, e));
-	if (!c->tied_embeddings) {
+	if (!tied) {
 		uint64_t values = (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
 		w->bytes += values * value_size(stored_format(&embedding));
 		w->parameters += values;

@@ -45,6 +45,7 @@ struct model_weights {
 	uint64_t parameters; /* tied ones once */
 	uint64_t bytes;      /* in their formats, without the packing's padding, tied ones once */
 	bool has_kv_scales;
+	bool head_untied; /* the configuration ties the head, but the checkpoint has another one: that one is used */
 };
 
 /* Reads and packs everything. progress (may be NULL) is called with context after each layer. */
