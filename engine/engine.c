@@ -21,7 +21,8 @@ struct engine {
 	struct backend *backend;
 	struct comm *comm;
 	struct checkpoint *checkpoint;
-	struct engine_text *text; /* NULL: the model has none */
+	struct engine_text *text; /* NULL: no_text says why */
+	struct error no_text;
 	struct model model;
 	struct kv_pool pool;
 	struct scheduler scheduler;
@@ -77,11 +78,10 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 {
 	const struct weight_scheme *scheme = weight_scheme_find(config->variant.decode.weights);
 	const struct model_config *c;
-	struct error no_text; /* who needs the tokenizer opens it too, and says this then */
 
 	TRY(checkpoint_open(config->model, &engine->checkpoint, e));
 	c = checkpoint_config(engine->checkpoint);
-	TRY(engine_text_open_if_any(config->model, &engine->text, &no_text, e));
+	TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
 	TRY(model_init(&engine->model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
 	TRY(model_weights_load(&engine->model.weights, engine->checkpoint, scheme, engine->backend, config->progress,
 		config->progress_context, e));
@@ -212,6 +212,12 @@ void engine_close(struct engine *engine)
 const struct engine_facts *engine_facts(const struct engine *engine)
 {
 	return &engine->facts;
+}
+
+const struct engine_text *engine_own_text(const struct engine *engine, struct error *why)
+{
+	*why = engine->no_text;
+	return engine->text;
 }
 
 int engine_machine(int threads, struct engine_machine *out, struct error *e)

@@ -181,6 +181,9 @@ int engine_text_open(const char *model, struct engine_text **out, struct error *
 int engine_text_open_if_any(const char *model, struct engine_text **out, struct error *why, struct error *e);
 void engine_text_close(struct engine_text *text);
 
+/* The tokenizer that the engine opened for itself, alive as long as it is; NULL: *why names what is missing. */
+const struct engine_text *engine_own_text(const struct engine *engine, struct error *why);
+
 struct engine_ids {
 	int32_t *data; /* owned: engine_ids_free */
 	size_t count;

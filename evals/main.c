@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -72,6 +73,8 @@ int main(int argc, char **argv)
 	struct console c;
 	struct error e = {0};
 	open_standard_files();
+	/* What packing a matrix took goes back to the system at once: glibc would raise this bound and keep the memory. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	signal(SIGPIPE, SIG_IGN); /* a write into a closed pipe fails instead: a run is not killed by its reader */
 	int exit_code = error_exit_code(options_parse(argc, argv, &o, &e));
 	console_init(&c, &o, stdout, stderr);

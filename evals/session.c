@@ -19,7 +19,7 @@ int session_open(struct session *s, const struct options *o, struct error *e)
 	if (status == 0)
 		status = engine_open(&config, &s->engine, e);
 	if (status == 0)
-		status = engine_text_open_if_any(model, &s->text, &s->no_text, e);
+		s->text = engine_own_text(s->engine, &s->no_text);
 	free(model);
 	return status;
 }
@@ -31,7 +31,6 @@ void session_close(struct session *s)
 	free(s->ids);
 	free(s->results);
 	engine_close(s->engine);
-	engine_text_close(s->text);
 	*s = (struct session){0};
 }
 

@@ -8,7 +8,7 @@
 
 struct session {
 	struct engine *engine;
-	struct engine_text *text; /* NULL: no_text says why */
+	const struct engine_text *text; /* the engine's own; NULL: no_text says why */
 	struct error no_text;
 	uint64_t *ids;                  /* [count] request of each question */
 	struct engine_result **results; /* [count] by question, NULL until finished */
