@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "evals/cli.h"
 #include "evals/lines.h"
 #include "evals/session.h"
@@ -107,10 +105,7 @@ static void append_json(const struct engine_result *r, struct buf *out)
 	buf_printf(out, "], \"finish_reason\": \"%s\", \"logprobs\": [", engine_finish_name(r->finish));
 	for (int i = 0; i < answer_tokens(r); i++) {
 		buf_append_text(out, i ? ", " : "");
-		if (isfinite(r->logprobs[i]))
-			json_write_float(r->logprobs[i], out);
-		else
-			buf_append_text(out, "null");
+		json_write_float_or_null(r->logprobs[i], out);
 	}
 	buf_append_text(out, "]}\n");
 }

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "evals/cli.h"
 #include "evals/lines.h"
 #include "evals/session.h"
@@ -93,14 +91,6 @@ static int ask_all(struct session *s, struct lines *l, struct error *e)
 	}
 }
 
-static void append_number(double value, struct buf *out)
-{
-	if (isfinite(value))
-		json_write_double(value, out);
-	else
-		buf_append_text(out, "null");
-}
-
 static void append_result(const struct engine_result *r, struct buf *out)
 {
 	double sum = 0.0;
@@ -111,15 +101,12 @@ static void append_result(const struct engine_result *r, struct buf *out)
 		greedy &= r->prompt_greedy[i];
 	}
 	buf_append_text(out, "{\"logprob\": ");
-	append_number(sum, out);
+	json_write_double_or_null(sum, out);
 	buf_printf(out, ", \"is_greedy\": %s, \"tokens\": %d, \"token_logprobs\": [", greedy ? "true" : "false",
 		r->n_prompt_logprobs);
 	for (int i = 0; i < r->n_prompt_logprobs; i++) {
 		buf_append_text(out, i ? ", " : "");
-		if (isfinite(r->prompt_logprobs[i]))
-			json_write_float(r->prompt_logprobs[i], out);
-		else
-			buf_append_text(out, "null");
+		json_write_float_or_null(r->prompt_logprobs[i], out);
 	}
 	buf_append_text(out, "]}\n");
 }

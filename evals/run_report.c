@@ -1,7 +1,6 @@
 #include "evals/run_report.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -22,10 +21,7 @@ void json_member_text(struct buf *out, const char *name, const char *text)
 void json_member_double(struct buf *out, const char *name, double value)
 {
 	buf_printf(out, "\"%s\": ", name);
-	if (isfinite(value))
-		json_write_double(value, out);
-	else
-		buf_append_text(out, "null");
+	json_write_double_or_null(value, out);
 }
 
 void json_member_int(struct buf *out, const char *name, int64_t value)

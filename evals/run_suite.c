@@ -27,15 +27,6 @@ static void texts_free(struct texts *t)
 		buf_free(all[i]);
 }
 
-/* JSON has no word for a log-probability that is not a number. */
-static void append_number(double value, struct buf *out)
-{
-	if (isfinite(value))
-		json_write_double(value, out);
-	else
-		buf_append_text(out, "null");
-}
-
 static void append_response(const struct target_answer *a, struct texts *t)
 {
 	if (a->error.code) {
@@ -55,7 +46,7 @@ static void append_response(const struct target_answer *a, struct texts *t)
 	}
 	for (int i = 0; i < a->item->n_choices; i++) {
 		buf_append_text(&t->response, i ? ", [" : "[[");
-		append_number(a->answer.logprobs[i], &t->response);
+		json_write_double_or_null(a->answer.logprobs[i], &t->response);
 		buf_append_text(&t->response, a->answer.is_greedy[i] ? ", true]" : ", false]");
 	}
 	buf_append_char(&t->response, ']');
@@ -76,7 +67,7 @@ static void append_score(const struct item_score *score, struct texts *t)
 		buf_append_text(&t->metrics, i ? ", " : "");
 		json_write_string(str_of(score->metric[i]), false, &t->metrics);
 		buf_append_text(&t->metrics, ": ");
-		append_number(score->value[i], &t->metrics);
+		json_write_double_or_null(score->value[i], &t->metrics);
 	}
 	buf_append_char(&t->metrics, '}');
 }

@@ -65,5 +65,8 @@ void json_write_string(struct str s, bool ensure_ascii, struct buf *out);
 void json_write_double(double value, struct buf *out);
 /* The shortest decimal that reads back as the same float. */
 void json_write_float(float value, struct buf *out);
+/* The same as JSON: null where the value is not finite, for which JSON has no word. */
+void json_write_double_or_null(double value, struct buf *out);
+void json_write_float_or_null(float value, struct buf *out);
 
 #endif

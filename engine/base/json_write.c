@@ -213,3 +213,19 @@ void json_dump_python(const struct json *value, int indent, bool ensure_ascii, s
 	struct dump d = {out, indent, ensure_ascii};
 	dump_value(&d, value, 0);
 }
+
+void json_write_double_or_null(double value, struct buf *out)
+{
+	if (isfinite(value))
+		json_write_double(value, out);
+	else
+		buf_append_text(out, "null");
+}
+
+void json_write_float_or_null(float value, struct buf *out)
+{
+	if (isfinite(value))
+		json_write_float(value, out);
+	else
+		buf_append_text(out, "null");
+}
