@@ -16,7 +16,8 @@ struct bench {
 	char *model;
 	struct engine_machine machine;
 	int concurrency[CLI_MAX_LIST];
-	int n_concurrency, input, output, repeat;
+	int n_concurrency, most; /* the largest of them */
+	int input, output, repeat;
 	struct buf rows; /* JSON, after the first with a comma before */
 	struct table table;
 };
@@ -177,8 +178,12 @@ static void row_write(struct bench *b, const struct row *r, struct measurement *
 	table_printf(&b->table, "%.1f", r->tokens_per_s);
 	table_printf(&b->table, "%.0f%%", r->share * 100);
 	table_printf(&b->table, "%.1f", distribution_quantile(&m->ttft, 0.5));
-	table_printf(&b->table, "%.2f", distribution_quantile(&m->itl, 0.5));
-	table_printf(&b->table, "%.2f", distribution_quantile(&m->itl, 0.95));
+	for (int i = 0; i < 2; i++) {
+		if (m->itl.count > 0)
+			table_printf(&b->table, "%.2f", distribution_quantile(&m->itl, i ? 0.95 : 0.5));
+		else
+			table_add(&b->table, str_of("-"));
+	}
 }
 
 /* The repetition of median speed stands for each phase; latencies are those of all repetitions. */
@@ -221,19 +226,40 @@ static int bench_point(struct bench *b, struct engine *engine, const char *varia
 	return status;
 }
 
+/* All requests of a row must run at once, or its speeds would be those of waves. */
+static int fit_check(const struct bench *b, const struct engine_facts *f, struct error *e)
+{
+	int64_t tokens = (int64_t)b->input + b->output - 1, page = f->page_size;
+	int64_t pages = (tokens + page - 1) / page * b->most;
+
+	if (b->most > f->max_requests)
+		return error_set(e, ERR_USAGE,
+			"--concurrency %d: the engine runs %d requests at once (--max-requests, "
+			"--max-batch-tokens)",
+			b->most, f->max_requests);
+	if (tokens > f->max_positions)
+		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens", b->input,
+			b->output, f->max_positions);
+	if (pages > f->n_pages - 1)
+		return error_set(e, ERR_USAGE,
+			"--concurrency %d needs %lld KV pages of %d tokens; --kv-memory holds %d", b->most,
+			(long long)pages, f->page_size, f->n_pages - 1);
+	return 0;
+}
+
 static int bench_variant(struct bench *b, const char *text, struct error *e)
 {
 	struct engine_config config;
 	struct engine *engine;
 
 	TRY(engine_options(b->options, b->model, text, &config, e));
-	for (int i = 0; i < b->n_concurrency && config.max_requests == 0; i++)
-		config.max_requests = b->concurrency[i] > 32 ? b->concurrency[i] : 0;
+	if (config.max_requests == 0)
+		config.max_requests = b->most;
 	config.progress = console_loading;
 	config.progress_context = &b->console;
 	TRY(engine_open(&config, &engine, e));
 	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, engine_facts(engine)->load_seconds);
-	int status = 0;
+	int status = fit_check(b, engine_facts(engine), e);
 	for (int i = 0; i < b->n_concurrency && status == 0; i++) {
 		console_note(&b->console, "%s, %d at a time", config.variant.name, b->concurrency[i]);
 		status = bench_point(b, engine, config.variant.name, b->concurrency[i], e);
@@ -253,9 +279,10 @@ static int concurrency_parse(struct bench *b, struct error *e)
 			return error_set(e, ERR_USAGE, "--concurrency '%s': expected numbers from 1 to %d",
 				o->concurrency[i], MOST_CONCURRENCY);
 		b->concurrency[b->n_concurrency++] = (int)value;
+		b->most = (int)value > b->most ? (int)value : b->most;
 	}
 	if (b->n_concurrency == 0)
-		b->concurrency[b->n_concurrency++] = 1;
+		b->concurrency[b->n_concurrency++] = b->most = 1;
 	return 0;
 }
 
@@ -313,6 +340,10 @@ static int bench(struct bench *b, struct error *e)
 		"variant", "phase", "concurrency", "tokens/s", "of the floor", "TTFT ms", "ITL ms", "ITL p95"};
 
 	TRY(concurrency_parse(b, e));
+	for (int i = 0; i < o->n_variants; i++) {
+		struct engine_config ignored;
+		TRY(engine_options(o, NULL, o->variants[i], &ignored, e));
+	}
 	console_note(&b->console, "measuring the machine");
 	TRY(engine_machine(o->threads, &b->machine, e));
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)

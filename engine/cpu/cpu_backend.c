@@ -537,6 +537,8 @@ static int kernels_choose(const char *isa, const struct cpu_kernels **out, struc
 	};
 	if (!isa)
 		isa = getenv("ASSAY_ISA");
+	if (isa && !*isa)
+		isa = NULL;
 	for (size_t i = 0; i < sizeof best_first / sizeof *best_first; i++) {
 		const struct cpu_kernels *k = best_first[i];
 		if (isa && strcmp(isa, k->isa) != 0)

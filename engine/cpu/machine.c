@@ -91,6 +91,9 @@ int machine_measure(int threads, struct engine_machine *out, struct error *e)
 	}
 	if (status == 0)
 		status = measure(kernels, out->threads, buffer, &out->read_all, &out->flops_all, e);
+	/* a neighbour on the machine can make all threads slower than one: a ceiling is what was reached at all */
+	out->read_all = out->read_all > out->read_one ? out->read_all : out->read_one;
+	out->flops_all = out->flops_all > out->flops_one ? out->flops_all : out->flops_one;
 	free(buffer);
 	backend->ops->destroy(backend);
 	return status;
