@@ -7,25 +7,33 @@
 #include "evals/model_path.h"
 
 /* The suites that the bundled data has, in the order in which people read them. */
-static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
-enum { POCKET_SUITES = 3 };
+static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "mmlu", "recall"};
+enum { POCKET_SUITES = 4 };
 
 static int suites_open(struct run_plan *p, struct error *e)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {
-		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	struct suite_options so = {.data_folder = p->data,
+		.fewshot = o->fewshot,
+		.limit = o->limit,
+		.sample = o->sample,
+		.seed = o->has_seed ? o->seed : 1234,
+		.text = p->text};
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
 		return error_set(e, ERR_USAGE,
 			"--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
+	TRY(engine_context_length(p->model, &so.max_positions, e));
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
-		for (int j = 0; j < p->n_suites; j++)
-			if (strcmp(suite_name(p->suites[j]), name) == 0)
-				return error_set(e, ERR_USAGE, "--suite names %s twice", name);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
+		for (int j = 0; j < p->n_suites; j++)
+			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
+				suite_close(p->suites[p->n_suites]);
+				return error_set(
+					e, ERR_USAGE, "--suite names %s twice", suite_name(p->suites[j]));
+			}
 		p->n_suites++;
 	}
 	return 0;
@@ -70,11 +78,11 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(model_path(o, &p->model, e));
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
+	TRY(engine_text_open(p->model, &p->text, e));
 	TRY(suites_open(p, e));
 	if (run_plan_items(p) == 0)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s", p->data);
 	TRY(model_files_hash(p, e));
-	TRY(engine_text_open(p->model, &p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
 }
@@ -155,6 +163,10 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 		json_write_double(o->limit, out);
 	else
 		buf_append_text(out, "null");
+	if (o->sample > 0)
+		buf_printf(out, ", \"sample\": %d", o->sample);
+	else
+		buf_append_text(out, ", \"sample\": null");
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
