@@ -13,8 +13,8 @@ struct check {
 	const char *name;
 	/* What "expected" must be; NULL with apply NULL: not available yet. */
 	int (*read)(const struct json *doc, const struct json *expected, struct error *e);
-	int (*apply)(const struct json *doc, const struct json *expected, struct str answer, bool *passed,
-		struct error *e);
+	int (*apply)(
+		const struct json *doc, const struct json *expected, struct str answer, bool *passed, struct error *e);
 };
 
 /* ---- exact ---- */
@@ -79,7 +79,8 @@ static int read_pattern(const struct json *doc, const struct json *expected, str
 	int groups = regex_group_count(regex);
 	regex_delete(regex);
 	if (value && groups == 0)
-		return error_set(e, ERR_INPUT, "\"value\" needs a group in the pattern \"%.*s\"", STR_ARG(expected->text));
+		return error_set(
+			e, ERR_INPUT, "\"value\" needs a group in the pattern \"%.*s\"", STR_ARG(expected->text));
 	return 0;
 }
 
@@ -182,9 +183,8 @@ static int expected_number(const struct json *expected, double *out, struct erro
 	}
 	if (json_is(expected, JSON_STRING) && last_number(expected->text, out, e, &status))
 		return 0;
-	return status < 0
-		? status
-		: error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
+	return status < 0 ? status
+			  : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
 }
 
 static int read_number(const struct json *doc, const struct json *expected, struct error *e)

@@ -11,7 +11,7 @@
 
 /* What an item borrows that its record does not hold. */
 struct item_memory {
-	struct buf text; /* the context, then the digits of the target where that is an index */
+	struct buf text;             /* the context, then the digits of the target where that is an index */
 	struct str *choices, *until; /* owned */
 };
 
@@ -136,8 +136,8 @@ static int select_sample(const struct suite *s, int sample, uint64_t seed, bool 
 	for (int t = 0; t < s->tasks.count; t++) {
 		for (size_t i = 0; i < s->documents[t].count; i++) {
 			char text[32 + SHA256_HEX_SIZE];
-			int length = snprintf(text, sizeof(text), "%llu:%s", (unsigned long long)seed,
-				s->documents[t].items[i].hash);
+			int length = snprintf(
+				text, sizeof(text), "%llu:%s", (unsigned long long)seed, s->documents[t].items[i].hash);
 			sha256_hex(text, (size_t)length, tickets[n].hash);
 			tickets[n].place = n;
 			n++;
@@ -241,8 +241,8 @@ static int build_item(struct suite *s, int t, size_t doc_id, const struct fewsho
 
 /* The items of task t among its documents; *place is the number of the next item. Shots are drawn also for the documents
  * that are left out, so that each prompt is that of the full run. */
-static int build_task(struct suite *s, int t, const struct suite_options *options, const bool *selected, int *place,
-	struct error *e)
+static int build_task(
+	struct suite *s, int t, const struct suite_options *options, const bool *selected, int *place, struct error *e)
 {
 	struct fewshot shots = {0};
 	int status = 0;

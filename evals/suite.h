@@ -24,7 +24,7 @@ struct suite_options {
 	const char *data_folder; /* laid out as the shared data folder: gsm8k/, arc/, recall/ ... */
 	int fewshot;             /* -1: the suite's default */
 	double limit; /* 0: none; below 1 a fraction of each task's documents (rounded up), else their number (truncated) */
-	int sample;   /* 0: all; else that many items of the suite, by the smallest sha256 of "SEED:doc_hash" */
+	int sample;    /* 0: all; else that many items of the suite, by the smallest sha256 of "SEED:doc_hash" */
 	uint64_t seed; /* of few-shot choice and sample, 1234 in the harness */
 	const struct engine_text *text; /* what recall:N counts tokens with; NULL: such a suite is refused */
 	int max_positions;              /* longest context of the model, for recall:N */
@@ -51,7 +51,6 @@ struct suite_item {
 struct answer {
 	const double *logprobs; /* [n_choices] summed log-probability of each continuation */
 	const bool *is_greedy;  /* [n_choices] */
-
 };
 
 /* The score of one item: the values of the suite's metrics ("exact_match,strict-match", "acc,none"), in the suite's
@@ -125,8 +124,7 @@ void metric_pool(const char *name, const struct metric_summary *tasks, int n_tas
 /* Results of a suite whose items have those values ([metrics, items]; scored: whether an item has any): calls visit with
  * task NULL for the suite as a whole, then, where there are several, for each group of tasks ("mmlu_stem") and each task,
  * and for each value of the group column ("filler=24"); for every metric. */
-typedef int suite_visit_result(
-	void *context, const char *task, const struct metric_summary *summary, struct error *e);
+typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
 int suite_summarize(const struct suite *s, const double *values, const bool *scored, suite_visit_result *visit,
 	void *context, struct error *e);
 

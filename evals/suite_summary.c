@@ -10,8 +10,8 @@ struct summarizing {
 	const double *values; /* of the metric at hand: [items] */
 	const bool *scored;   /* [items] */
 	const char *metric;
-	double *chosen;               /* [items] scratch */
-	struct metric_summary *tasks; /* [tasks] of the metric at hand; n 0: no item of it is scored */
+	double *chosen;                /* [items] scratch */
+	struct metric_summary *tasks;  /* [tasks] of the metric at hand; n 0: no item of it is scored */
 	struct metric_summary *pooled; /* [tasks] scratch */
 	suite_visit_result *visit;
 	void *context;

@@ -92,8 +92,7 @@ int suite_unknown(const char *name, const char *extra, struct error *e)
 /* ---- Tasks ---- */
 
 /* The one task of a type without find_tasks. */
-static int add_own_task(
-	const struct suite_type *type, const char *folder, struct suite_task_list *out, struct error *e)
+static int add_own_task(const struct suite_type *type, const char *folder, struct suite_task_list *out, struct error *e)
 {
 	struct suite_task *task = suite_task_add(out, e);
 	if (!task)

@@ -6,7 +6,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/error.h"
 
-struct suite_task { /* strings are owned */
+struct suite_task {        /* strings are owned */
 	char *name;        /* "mmlu_anatomy" */
 	char *alias;       /* as a table of the suite's tasks writes it: "anatomy" */
 	char *group;       /* "mmlu_stem"; NULL: none besides the suite */

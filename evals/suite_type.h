@@ -41,8 +41,8 @@ struct suite_type {
 	/* Whether name (lower case unless it is a path) is one of this type's. NULL: the type's own name alone. */
 	bool (*takes)(const char *name);
 	/* Appends the tasks of that name. NULL: one task, called like the type, of test_file and shots_file. */
-	int (*find_tasks)(const char *name, const struct suite_options *options, struct suite_task_list *out,
-		struct error *e);
+	int (*find_tasks)(
+		const char *name, const struct suite_options *options, struct suite_task_list *out, struct error *e);
 	const char *test_file;  /* below the data folder; NULL with find_tasks */
 	const char *shots_file; /* below the data folder; NULL: no shots, or fixed ones */
 	/* Writes the documents of a task that has no file, as JSON lines. */

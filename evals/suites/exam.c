@@ -22,7 +22,8 @@ static int append_question(const struct json *doc, struct buf *out, struct error
 	for (size_t i = 0; i < sizeof(for_chat) / sizeof(for_chat[0]); i++)
 		if (json_get(doc, for_chat[i]))
 			return error_set(e, ERR_USAGE,
-				"\"%s\" need the model's chat template, which this version does not apply: expected a \"prompt\"",
+				"\"%s\" need the model's chat template, which this version does not apply: expected a "
+				"\"prompt\"",
 				for_chat[i]);
 	TRY(column_string(doc, "prompt", &prompt, e));
 	if (prompt.length == 0)
@@ -124,8 +125,8 @@ static int find_tasks(
 	TRY(task_text(&task->alias, e, "%s", out->suite));
 	const struct suite_type *other = suite_name_is_path(out->suite) ? NULL : suite_type_find(out->suite);
 	if (other)
-		return error_set(e, ERR_USAGE, "exam %s: \"%s\" is the name of a suite, expected a file of another name",
-			name, out->suite);
+		return error_set(e, ERR_USAGE,
+			"exam %s: \"%s\" is the name of a suite, expected a file of another name", name, out->suite);
 	return find_file(name, options->data_folder, &task->test_path, e);
 }
 

@@ -21,7 +21,8 @@ static int append_question(const struct json *doc, struct buf *out, struct error
 	TRY(column_string(doc, "question", &question, e));
 	TRY(column_node(doc, "choices", JSON_ARRAY, &choices, e));
 	if (choices->count != N_LETTERS)
-		return error_set(e, ERR_INPUT, "column \"choices\" holds %zu texts, expected %d", choices->count, N_LETTERS);
+		return error_set(
+			e, ERR_INPUT, "column \"choices\" holds %zu texts, expected %d", choices->count, N_LETTERS);
 	buf_append_str(out, utf8_strip(question));
 	int i = 0;
 	JSON_EACH (choice, choices) {
@@ -97,8 +98,8 @@ static int add_subject(
 	TRY(task_text(&task->topic, e, "%s", subject));
 	for (char *c = task->topic; *c; c++)
 		*c = *c == '_' ? ' ' : *c;
-	TRY(task_text(&task->description, e,
-		"The following are multiple choice questions (with answers) about %s.\n\n", task->topic));
+	TRY(task_text(&task->description, e, "The following are multiple choice questions (with answers) about %s.\n\n",
+		task->topic));
 	TRY(task_text(&task->test_path, e, "%s/mmlu/test/%s.jsonl", folder, subject));
 	TRY(task_text(&task->shots_path, e, "%s/mmlu/dev/%s.jsonl", folder, subject));
 	return find_group(groups, subject, &task->group, e);
@@ -171,7 +172,8 @@ static int choose(const char *name, const char *folder, struct suite_task_list *
 	if (chosen.count == 0)
 		TRY_CLEANUP(status,
 			error_set(e, ERR_USAGE,
-				"unknown suite \"%s\": neither a subject (a file of %s/mmlu/test) nor a group of %s/mmlu/subjects.tsv",
+				"unknown suite \"%s\": neither a subject (a file of %s/mmlu/test) nor a group of "
+				"%s/mmlu/subjects.tsv",
 				name, folder, folder));
 cleanup:
 	suite_task_list_free(l);

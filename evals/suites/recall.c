@@ -54,28 +54,27 @@ enum {
 	LARGEST = 1 << 24,
 };
 
-static const char *const names[] = {
-	"Ida", "Dan", "Mia", "Leo", "Sam", "Ann", "Max", "Eva", "Ben", "Kim", "Tom", "Zoe"};
+static const char *const names[] = {"Ida", "Dan", "Mia", "Leo", "Sam", "Ann", "Max", "Eva", "Ben", "Kim", "Tom", "Zoe"};
 static const char *const firsts[] = {"glass", "rubber", "paper", "metal", "cotton", "wax", "clay", "wood", "wool",
 	"iron", "gold", "plastic", "leather"};
 static const char *const seconds[] = {"dog", "cat", "cow", "sheep", "horse", "pig", "duck", "lion", "wolf", "bee",
 	"snake", "frog", "owl", "mouse", "goose", "bear"};
 
 /* Sentences that only take up room: a question and its answer. */
-static const char *const fillers[][2] = {
-	{"What is the capital of France?", "Paris."}, {"What is the capital of Italy?", "Rome."},
-	{"What is the capital of Spain?", "Madrid."}, {"What is the capital of Japan?", "Tokyo."},
-	{"What is the capital of Egypt?", "Cairo."}, {"What is the capital of Greece?", "Athens."},
-	{"What is the capital of Peru?", "Lima."}, {"What is the capital of Cuba?", "Havana."},
-	{"What is the capital of Kenya?", "Nairobi."}, {"What is the capital of Norway?", "Oslo."},
-	{"On which continent is Chile?", "South America."}, {"On which continent is Iraq?", "Asia."},
-	{"On which continent is Ghana?", "Africa."}, {"On which continent is Sweden?", "Europe."},
-	{"Which month comes right after January?", "February."}, {"Which month comes right after March?", "April."},
-	{"Which month comes right after June?", "July."}, {"Which month comes right after October?", "November."},
-	{"What is the opposite of near?", "Far."}, {"What is the opposite of wet?", "Dry."},
-	{"What is the opposite of hot?", "Cold."}, {"What is the opposite of rich?", "Poor."},
-	{"Which sound does a duck make?", "Quack."}, {"Which sound does a dog make?", "Bark."},
-	{"Which organ do people use to see?", "The eyes."}, {"Which tool belongs to a cook?", "A knife."}};
+static const char *const fillers[][2] = {{"What is the capital of France?", "Paris."},
+	{"What is the capital of Italy?", "Rome."}, {"What is the capital of Spain?", "Madrid."},
+	{"What is the capital of Japan?", "Tokyo."}, {"What is the capital of Egypt?", "Cairo."},
+	{"What is the capital of Greece?", "Athens."}, {"What is the capital of Peru?", "Lima."},
+	{"What is the capital of Cuba?", "Havana."}, {"What is the capital of Kenya?", "Nairobi."},
+	{"What is the capital of Norway?", "Oslo."}, {"On which continent is Chile?", "South America."},
+	{"On which continent is Iraq?", "Asia."}, {"On which continent is Ghana?", "Africa."},
+	{"On which continent is Sweden?", "Europe."}, {"Which month comes right after January?", "February."},
+	{"Which month comes right after March?", "April."}, {"Which month comes right after June?", "July."},
+	{"Which month comes right after October?", "November."}, {"What is the opposite of near?", "Far."},
+	{"What is the opposite of wet?", "Dry."}, {"What is the opposite of hot?", "Cold."},
+	{"What is the opposite of rich?", "Poor."}, {"Which sound does a duck make?", "Quack."},
+	{"Which sound does a dog make?", "Bark."}, {"Which organ do people use to see?", "The eyes."},
+	{"Which tool belongs to a cook?", "A knife."}};
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -152,8 +151,8 @@ static int fill(struct maker *m, size_t most, struct error *e)
 	size_t tokens;
 	TRY(prompt_tokens(m, &tokens, e));
 	if (tokens > most)
-		return error_set(e, ERR_USAGE, "recall: a record without filler takes %zu tokens, and %zu are asked for",
-			tokens, most);
+		return error_set(e, ERR_USAGE,
+			"recall: a record without filler takes %zu tokens, and %zu are asked for", tokens, most);
 	for (;;) {
 		uint64_t i = py_random_below(&m->random, LENGTH(fillers));
 		if (tokens + m->filler_tokens[i] > most)
@@ -252,7 +251,8 @@ static int find_made(
 	(void)options;
 	int n = length_of(name);
 	if (n == 0)
-		return error_set(e, ERR_USAGE, "suite \"%s\": expected recall:N, N the tokens of the longest context", name);
+		return error_set(
+			e, ERR_USAGE, "suite \"%s\": expected recall:N, N the tokens of the longest context", name);
 	struct suite_task *task = suite_task_add(out, e);
 	if (!task)
 		return ERR_MEMORY;
