@@ -51,6 +51,8 @@ struct suite_item {
 struct answer {
 	const double *logprobs; /* [n_choices] summed log-probability of each continuation */
 	const bool *is_greedy;  /* [n_choices] */
+	struct str text;        /* GENERATE: after stop strings were cut */
+	bool truncated;         /* GENERATE: ended by the length limit */
 };
 
 /* The score of one item: the values of the suite's metrics ("exact_match,strict-match", "acc,none"), in the suite's

@@ -7,17 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void task_free(struct suite_task *t)
+void suite_task_free(struct suite_task *t)
 {
 	char *texts[] = {t->name, t->alias, t->group, t->topic, t->description, t->test_path, t->shots_path};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		free(texts[i]);
+	*t = (struct suite_task){0};
 }
 
 void suite_task_list_free(struct suite_task_list *l)
 {
 	for (int i = 0; i < l->count; i++)
-		task_free(&l->items[i]);
+		suite_task_free(&l->items[i]);
 	free(l->items);
 	free(l->suite);
 	*l = (struct suite_task_list){0};

@@ -16,6 +16,8 @@ struct suite_task {        /* strings are owned */
 	char *shots_path;  /* NULL: no file of shots */
 };
 
+void suite_task_free(struct suite_task *t); /* zeroes *t */
+
 struct suite_task_list {
 	char *suite; /* owned: what the tasks are together: "mmlu", "mmlu_stem" */
 	struct suite_task *items;

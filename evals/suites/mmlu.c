@@ -39,7 +39,7 @@ static int append_question(const struct json *doc, struct buf *out, struct error
 static int read_gold(const struct json *doc, int *gold, struct error *e)
 {
 	const struct json *answer;
-	int64_t value;
+	int64_t value = 0;
 	TRY(column_node(doc, "answer", JSON_NUMBER, &answer, e));
 	if (!json_int64(answer, &value) || value < 0 || value >= N_LETTERS)
 		return error_set(e, ERR_INPUT, "column \"answer\" is %.*s, expected 0 to %d", STR_ARG(answer->text),
@@ -61,7 +61,7 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 
 static int append_answer(const struct json *doc, struct buf *out, struct error *e)
 {
-	int gold;
+	int gold = 0;
 	TRY(read_gold(doc, &gold, e));
 	buf_append_str(out, letters[gold]);
 	return buf_check(out, e);
