@@ -1,4 +1,5 @@
 /* `assay rescore`: filters and metrics on responses that another program, or an earlier run, recorded. */
+#include "evals/bfcl.h"
 #include "evals/cli.h"
 #include "evals/console.h"
 #include "evals/json_schema.h"
@@ -8,6 +9,8 @@ static int rescore(const struct options *o, struct buf *out, struct error *e)
 {
 	if (o->n_suites == 1 && strcmp(o->suites[0], "filters") == 0)
 		return suite_rescore_filters(o->arguments[0], out, e);
+	if (o->n_suites == 1 && strcmp(o->suites[0], "bfcl") == 0)
+		return bfcl_rescore(o->data, o->arguments[0], out, e);
 	if (o->n_suites == 1 && strcmp(o->suites[0], "schema") == 0)
 		return json_schema_rescore(o->arguments[0], out, e);
 	struct rescore_report report;

@@ -428,7 +428,6 @@ static int resolve_references(struct json_schema *s)
 		struct schema_reference r = s->references[s->n_resolved++];
 		const struct json *target, *resource;
 		s->place.length = 0;
-		place_enter(s, r.use->value->text);
 		TRY(schema_reference_find(s, r.use->value->text, r.node->resource, &target, &resource));
 		TRY(node_at(s, target, resource, &r.use->nodes[0]));
 	}
