@@ -123,8 +123,11 @@ static bool is_empty_text(const struct json *value)
 	return value->type == JSON_STRING && value->text.length == 0;
 }
 
+/* "" in answers; of a text, which is a list of characters to BFCL, "" is always a part. */
 static bool may_be_omitted(const struct json *answers)
 {
+	if (answers->type == JSON_STRING)
+		return true;
 	JSON_EACH (answer, answers) {
 		if (is_empty_text(answer))
 			return true;
@@ -261,9 +264,22 @@ static int check_list(const struct check *c, const struct param *p)
 	return found ? 1 : wrong(c, "value_error:list/tuple", p->name);
 }
 
+/* value standardises to what one of the characters does. */
+static bool is_a_character(const struct json *value, struct str characters)
+{
+	for (size_t at = 0, from = 0; value->type == JSON_STRING && at < characters.length; from = at) {
+		utf8_next(characters, &at);
+		if (equal_texts(value->text, (struct str){characters.data + from, at - from}))
+			return true;
+	}
+	return false;
+}
+
 /* Whether a member's value is among the answer's for that key; a negative status when those are no list. */
 static int member_matches(const struct check *c, const struct json *value, const struct json *accepted)
 {
+	if (accepted->type == JSON_STRING)
+		return is_a_character(value, accepted->text);
 	if (accepted->type != JSON_ARRAY)
 		return fail_answers(c, accepted->key, "what is no list");
 	JSON_EACH (answer, accepted) {
