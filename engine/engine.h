@@ -14,6 +14,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/error.h"
 #include "engine/base/str.h"
+#include "engine/text/tool_call.h"
 
 struct backend;
 struct comm;
