@@ -28,6 +28,7 @@ struct options {
 	int n_suites;
 	int fewshot;  /* -1: default */
 	double limit; /* 0: none */
+	int sample;   /* 0: all */
 	bool has_seed;
 	uint64_t seed;
 	const char *guard;                         /* NULL or "none" */
@@ -37,6 +38,7 @@ struct options {
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
+	const char *shard; /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
 
 	/* tokenize */ bool ids, json_lines;
