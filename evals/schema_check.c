@@ -650,17 +650,18 @@ static int node_check(struct check *c, const struct schema_node *node, const str
 	if (c->depth == DEPTH_LIMIT)
 		return error_set(c->e, ERR_LIMIT, "a value and its schema lead deeper than %d: does a $ref lead to itself?",
 			DEPTH_LIMIT);
-	bool *own = NULL;
-	if (value->type != JSON_OBJECT) {
-		seen = NULL;
-	} else if (!seen && schema_use_of(node, SCHEMA_UNEVALUATED_PROPERTIES)) {
-		seen = own = mem_calloc(value->count, sizeof(*own), c->e);
+	/* unevaluatedProperties sees what its own schema evaluated, not what a schema around it did. */
+	bool *own = NULL, *all = value->type == JSON_OBJECT ? seen : NULL;
+	if (value->type == JSON_OBJECT && schema_use_of(node, SCHEMA_UNEVALUATED_PROPERTIES)) {
+		own = mem_calloc(value->count, sizeof(*own), c->e);
 		if (!own)
 			return ERR_MEMORY;
 	}
 	c->depth++;
-	int result = uses_check(c, node, value, at, seen);
+	int result = uses_check(c, node, value, at, own ? own : all);
 	c->depth--;
+	for (size_t i = 0; own && all && result == 1 && i < value->count; i++)
+		all[i] |= own[i];
 	free(own);
 	return result;
 }
