@@ -46,12 +46,12 @@ static struct str call_at(struct str text, size_t at)
 int tool_parse_llama3(struct tool_parser *p)
 {
 	static const char tag[] = "<|python_tag|>";
-	size_t at = str_find(p->text, str_of(tag), 0);
-	const bool tagged = at != SIZE_MAX;
-	at = skip_between(p->text, tagged ? at + sizeof(tag) - 1 : 0);
+	const size_t mark = str_find(p->text, str_of(tag), 0);
+	const bool tagged = mark != SIZE_MAX;
+	size_t at = skip_between(p->text, tagged ? mark + sizeof(tag) - 1 : 0);
 	struct str raw = call_at(p->text, at);
 	if (tagged && raw.length == 0) {
-		struct tool_call *call = tool_call_new(p, str_from(p->text, at));
+		struct tool_call *call = tool_call_new(p, str_from(p->text, mark));
 		return call ? tool_call_fail(p, call, "no JSON object behind <|python_tag|>") : ERR_MEMORY;
 	}
 	while (raw.length > 0) {
@@ -64,6 +64,8 @@ int tool_parse_llama3(struct tool_parser *p)
 		if (raw.length == 0 && at < p->text.length)
 			call->leniencies |= TOOL_TEXT_BEHIND;
 	}
+	if (tagged)
+		p->calls->content = utf8_strip(str_part(p->text, 0, mark));
 	return 0;
 }
 
