@@ -63,6 +63,10 @@ int bfcl_check(struct bfcl_checker *c, const struct bfcl_item *item, const struc
 int bfcl_convert(struct bfcl_checker *c, enum bfcl_language language, struct str value, struct str type,
 	struct str nested, struct buf *json, struct error *e);
 
+/* The functions of an item as BFCL's function-calling mode offers them: an array of {"type": "function", "function": ..},
+ * as JSON text. Names with "_" for ".", types of JSON Schema, a hint at the language in each description. */
+int bfcl_tools_append(const struct json *functions, enum bfcl_language language, struct buf *out, struct error *e);
+
 /* `assay rescore --suite bfcl`: lines {"id", "underscore_to_dot", "model_output"} to {"id", "valid", "error_type"}.
  * Functions and answers come from data_folder/bfcl, or stand in the line as "function" and "ground_truth". */
 int bfcl_rescore(const char *data_folder, const char *path, struct buf *out, struct error *e);
