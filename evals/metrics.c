@@ -5,7 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/utf8.h"
-#include "evals/python_text.h"
+#include "engine/base/python_text.h"
 #include "evals/regex.h"
 #include "evals/suite.h"
 
