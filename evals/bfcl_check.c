@@ -5,7 +5,7 @@
 #include "engine/base/json_number.h"
 #include "engine/base/utf8.h"
 #include "evals/bfcl_type.h"
-#include "evals/python_text.h"
+#include "engine/base/python_text.h"
 
 enum { COMPARE_WORK = 100000000 };
 

@@ -83,12 +83,12 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 	return exam_check_read(doc, &out->target, e);
 }
 
-static int judge(const struct suite_item *item, const struct answer *answer, double *value, struct error *e)
+static int judge(const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e)
 {
 	bool passed = false;
 	if (!answer->truncated)
 		TRY(exam_check_apply(item->doc, answer->text, &passed, e));
-	*value = passed ? 1 : 0;
+	out->value[0] = passed ? 1 : 0;
 	return 0;
 }
 
