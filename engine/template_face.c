@@ -62,7 +62,7 @@ static int read_file(struct engine_template *t, const char *model, const char *p
 
 static int open_all(struct engine_template *t, const char *model, const char *which, struct error *e)
 {
-	bool file = which && is_path(which);
+	bool file = which && (!model || is_path(which));
 	if (file)
 		TRY(read_file(t, model, which, e));
 	else

@@ -42,6 +42,15 @@ struct options {
 	enum color_mode color;
 
 	/* tokenize */ bool ids, json_lines;
+	/* chat templates */
+	const char *template;           /* NULL: the model's default */
+	const char *date;               /* NULL: now */
+	bool apply_chat_template;       /* run, prompts */
+	const char *multiturn;          /* NULL, "true" or "false" */
+	const char *system_instruction; /* NULL: none */
+	bool chat;                      /* generate */
+	const char *tools;              /* generate: a file; NULL: none */
+
 	/* generate */ const char *prompt, *prompts;
 	const char *stops[CLI_MAX_LIST];
 	int n_stops;
@@ -61,7 +70,7 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench;
+	cmd_bench, cmd_template;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -19,6 +19,7 @@ static const struct {
 	{"tokenize", cmd_tokenize},
 	{"generate", cmd_generate},
 	{"logprobs", cmd_logprobs},
+	{"template", cmd_template},
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
 	{"bench", cmd_bench},

@@ -18,6 +18,10 @@ const struct command_row command_table[] = {
 	{"logprobs", LOGPROBS, 0, 1, "[FILE]", "log-probabilities of continuations",
 		"FILE (default: standard input) holds lines {\"context\", \"continuation\"}, each a string or an array "
 		"of token ids.\n"},
+	{"template", TEMPLATE, 0, 1, "[FILE]", "write conversations as a model's chat template does",
+		"FILE (default: standard input) holds lines {\"messages\", \"tools\"?, \"add_generation_prompt\"?, "
+		"...};\n"
+		"other members are variables of the template. A line that the template refuses gives {\"error\"}.\n"},
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
@@ -37,13 +41,14 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | TEMPLATE,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
 	STORE = RUN | LIST | SHOW,
 	DATA = RUN | LIST | PROMPTS | RESCORE,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
+static const char *const booleans[] = {"true", "false", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -74,6 +79,16 @@ static const char *const colors[] = {"auto", "always", "never", NULL};
 const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
+	TEXT_OPTION("template", "NAME|FILE", TEMPLATE | GENERATE | RUN | PROMPTS, template,
+		"the chat template: a name among the model's, or a file; default: the model's"),
+	TEXT_OPTION("date", "DATE", TEMPLATE | GENERATE | RUN | PROMPTS, date,
+		"what a chat template takes for now: YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS; default: now"),
+	FLAG_OPTION("apply-chat-template", 0, RUN | PROMPTS, apply_chat_template,
+		"put questions as turns of a conversation, through the model's chat template"),
+	CHOICE_OPTION("fewshot-as-multiturn", "true|false", OPTION_CHOICE, RUN | PROMPTS, multiturn, booleans,
+		"solved examples as turns of their own, or folded into the question's; default true"),
+	TEXT_OPTION("system-instruction", "TEXT", RUN | PROMPTS, system_instruction,
+		"goes before each prompt, or is its system message under a chat template"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
 	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
@@ -100,8 +115,11 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
 	TEXT_OPTION("prompt", "TEXT", GENERATE, prompt, "the prompt"),
-	TEXT_OPTION("prompts", "FILE", GENERATE, prompts, "lines {\"prompt\"}"),
+	TEXT_OPTION("prompts", "FILE", GENERATE, prompts,
+		"lines {\"prompt\"}, with --chat also {\"messages\", \"tools\"?}"),
 	INT_OPTION("max-tokens", "N", GENERATE, max_tokens, 1, INT_MAX, "most tokens of an answer; default 128"),
+	FLAG_OPTION("chat", 0, GENERATE, chat, "prompts are conversations, put through the model's chat template"),
+	TEXT_OPTION("tools", "FILE", GENERATE, tools, "a JSON array of tools that the model may call, with --chat"),
 	LIST_OPTION(
 		"stop", "TEXT", OPTION_LIST, GENERATE, stops, n_stops, "the answer ends before this text; repeatable"),
 	RANGE_OPTION("temperature", "T", OPTION_NUMBER, GENERATE, temperature, 0, 1000,

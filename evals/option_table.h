@@ -14,7 +14,8 @@ enum command_bit {
 	PROMPTS = 64,
 	RESCORE = 128,
 	BENCH = 256,
-	EVERY = 511,
+	TEMPLATE = 512,
+	EVERY = 1023,
 };
 
 struct command_row {
