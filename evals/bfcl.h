@@ -7,7 +7,12 @@
 #include "engine/base/error.h"
 #include "engine/base/json_strict.h"
 
-enum bfcl_language { BFCL_PYTHON, BFCL_JAVA, BFCL_JAVASCRIPT };
+enum bfcl_language {
+	BFCL_PYTHON,
+	BFCL_JAVA,
+	BFCL_JAVASCRIPT,
+	BFCL_OWN, /* no language of BFCL: tools with the types of JSON Schema; what those do not tell the answers do */
+};
 
 enum bfcl_kind {
 	BFCL_SIMPLE,      /* one call of the one function */
@@ -42,7 +47,7 @@ void bfcl_checker_delete(struct bfcl_checker *c);
 
 struct bfcl_item {
 	const struct bfcl_category *category;
-	const struct json *functions;    /* array of {"name", "parameters": {"properties", "required"}} */
+	const struct json *functions;    /* array of {"name", "parameters": {"properties", "required"}}, maybe as tools */
 	const struct json *ground_truth; /* array of {function: {parameter: [values]}}; NULL for (ir)relevance */
 	bool underscore_to_dot;          /* "." in a function's name was sent as "_" */
 };

@@ -4,6 +4,7 @@
 
 #include "engine/base/json_number.h"
 #include "engine/base/utf8.h"
+#include "engine/engine.h"
 #include "evals/bfcl_type.h"
 #include "engine/base/python_text.h"
 
@@ -55,6 +56,8 @@ static const struct type_row {
 	enum python_type type;
 } python_types[] = {{"string", PY_STR}, {"integer", PY_INT}, {"float", PY_FLOAT}, {"boolean", PY_BOOL}, {"array", PY_LIST},
 	{"tuple", PY_LIST}, {"dict", PY_DICT}, {"any", PY_STR}, {0}},
+  schema_types[] = {{"string", PY_STR}, {"integer", PY_INT}, {"number", PY_FLOAT}, {"boolean", PY_BOOL},
+	  {"array", PY_LIST}, {"object", PY_DICT}, {0}},
   java_types[] = {{"byte", PY_INT}, {"short", PY_INT}, {"integer", PY_INT}, {"float", PY_FLOAT}, {"double", PY_FLOAT},
 	  {"long", PY_INT}, {"boolean", PY_BOOL}, {"char", PY_STR}, {"Array", PY_LIST}, {"ArrayList", PY_LIST},
 	  {"HashMap", PY_DICT}, {"String", PY_STR}, {"any", PY_STR}, {0}},
@@ -63,8 +66,11 @@ static const struct type_row {
 
 bool bfcl_type_of(enum bfcl_language language, struct str name, enum python_type *out)
 {
-	const struct type_row *row = language == BFCL_PYTHON ? python_types : language == BFCL_JAVA ? java_types : js_types;
-	for (; row->name; row++) {
+	static const struct type_row *const tables[] = {[BFCL_PYTHON] = python_types,
+		[BFCL_JAVA] = java_types,
+		[BFCL_JAVASCRIPT] = js_types,
+		[BFCL_OWN] = schema_types};
+	for (const struct type_row *row = tables[language]; row->name; row++) {
 		if (str_is(name, row->name)) {
 			*out = row->type;
 			return true;
@@ -406,15 +412,16 @@ static int convert_value(const struct check *c, struct param *p, struct str type
 	struct json_document **document)
 {
 	struct buf json = {0};
-	if (c->language == BFCL_PYTHON) {
-		if (!str_is(type, "float") || !json_is_integer(p->value))
+	const bool is_literal = c->language == BFCL_JAVA || c->language == BFCL_JAVASCRIPT;
+	if (!is_literal) {
+		if (p->expected != PY_FLOAT || !json_is_integer(p->value))
 			return 1;
 		json_write_double(json_double(p->value), &json);
 	} else if (p->value->type != JSON_STRING) {
 		return wrong(c, c->language == BFCL_JAVA ? "type_error:java" : "type_error:js", p->name);
 	}
 	int status = 0;
-	if (c->language != BFCL_PYTHON)
+	if (is_literal)
 		status = bfcl_convert(c->checker, c->language, p->value->text, type, nested, &json, c->e);
 	if (status == 0)
 		status = buf_check(&json, c->e);
@@ -427,19 +434,42 @@ static int convert_value(const struct check *c, struct param *p, struct str type
 	return 1;
 }
 
+/* The types that a schema names in BFCL's words. */
+static int read_types(
+	const struct check *c, struct param *p, const struct json *schema, struct str *type, struct str *nested)
+{
+	enum python_type nested_type;
+	TRY(read_type(c, schema, p->name, type, &p->expected));
+	if (!has_elements(*type))
+		return 0;
+	TRY(read_type(c, json_get(schema, "items"), p->name, nested, &nested_type));
+	p->nested = (int)nested_type;
+	return 0;
+}
+
+/* Of tools of one's own: a schema may name no type, or several; then the first answer has it. */
+static void own_types(struct param *p, const struct json *schema)
+{
+	const struct json *type = json_get(schema, "type"), *nested = json_get(json_get(schema, "items"), "type");
+	enum python_type nested_type;
+	int by_answer = answer_type(p->answers);
+	if (!json_is(type, JSON_STRING) || !bfcl_type_of(BFCL_OWN, type->text, &p->expected))
+		p->expected = by_answer >= 0 ? (enum python_type)by_answer : python_type_of(p->value);
+	if (p->expected == PY_LIST && json_is(nested, JSON_STRING) && bfcl_type_of(BFCL_OWN, nested->text, &nested_type))
+		p->nested = (int)nested_type;
+}
+
 static int check_param(const struct check *c, struct param *p, const struct json *schema)
 {
 	struct json_document *document = NULL;
-	struct str type, nested = {0};
-	enum python_type nested_type;
-	TRY(read_type(c, schema, p->name, &type, &p->expected));
+	struct str type = {0}, nested = {0};
 	p->nested = -1;
-	if (has_elements(type)) {
-		TRY(read_type(c, json_get(schema, "items"), p->name, &nested, &nested_type));
-		p->nested = (int)nested_type;
-	}
 	if (p->answers->type != JSON_ARRAY)
 		return fail_answers(c, p->name, "no list");
+	if (c->language == BFCL_OWN)
+		own_types(p, schema);
+	else
+		TRY(read_types(c, p, schema, &type, &nested));
 	int result = convert_value(c, p, type, nested, &document);
 	if (result == 1)
 		result = check_type(c, p);
@@ -515,14 +545,7 @@ static const struct json *truth_answers(const struct json *truth)
 
 static const struct json *find_function(const struct json *functions, const struct json *truth)
 {
-	if (!json_is(truth, JSON_OBJECT) || !truth->child)
-		return NULL;
-	JSON_EACH (function, functions) {
-		const struct json *name = json_get(function, "name");
-		if (json_is(name, JSON_STRING) && str_equal(name->text, truth->child->key))
-			return function;
-	}
-	return NULL;
+	return json_is(truth, JSON_OBJECT) && truth->child ? tool_function_find(functions, truth->child->key) : NULL;
 }
 
 /* Greedy: each answer takes the first call left that passes. */

@@ -212,7 +212,7 @@ static void place_content(const struct suite_type *type, struct doc_content *con
 	const struct buf *text = &memory->text;
 	item->context = (struct str){text->data, context_length};
 	item->target = content->target;
-	if (type->kind == REQUEST_LOGLIKELIHOOD || item->truth)
+	if (type->kind == REQUEST_LOGLIKELIHOOD || text->length > context_length)
 		item->target = (struct str){text->data + context_length, text->length - context_length};
 	item->choices = memory->choices = content->choices;
 	item->n_choices = content->n_choices;
@@ -251,8 +251,9 @@ static int fill_item(const struct suite_type *type, struct conversation *c, cons
 	size_t context_length = text->length;
 	if (type->kind == REQUEST_LOGLIKELIHOOD)
 		buf_printf(text, "%d", content.gold);
-	else if (item->truth)
-		json_dump_python(json_get(item->truth, "ground_truth"), -1, false, text);
+	const struct json *right = item->truth ? json_get(item->truth, "ground_truth") : content.target_json;
+	if (right)
+		json_dump_python(right, -1, false, text);
 	TRY_CLEANUP(status, buf_check(text, e));
 	item->kind = type->kind;
 	item->doc = record->doc;

@@ -14,6 +14,7 @@
 /* What a document holds besides its question. Texts are borrowed from the document. */
 struct doc_content {
 	struct str target;   /* GENERATE: the right answer as it is scored */
+	const struct json *target_json; /* instead of it, where it is no text; NULL: it is */
 	struct str *choices; /* [n_choices] LOGLIKELIHOOD; owned */
 	int n_choices;
 	int gold;
