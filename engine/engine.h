@@ -16,6 +16,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_strict.h"
 #include "engine/base/str.h"
+#include "engine/text/tool_call.h"
 
 struct backend;
 struct comm;

@@ -50,6 +50,7 @@ struct options {
 	const char *system_instruction; /* NULL: none */
 	bool chat;                      /* generate */
 	const char *tools;              /* generate: a file; NULL: none */
+	const char *tool_format;        /* NULL: as the template shows */
 
 	/* generate */ const char *prompt, *prompts;
 	const char *stops[CLI_MAX_LIST];

@@ -7,6 +7,7 @@
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
 #include "evals/suite_task.h"
+#include "evals/trigger.h"
 #include "reports/store.h"
 
 struct run {
@@ -14,6 +15,7 @@ struct run {
 	struct console console;
 	struct store *store;
 	int64_t run_id;
+	int64_t baseline_id; /* the first variant; 0 before it is put */
 	int errors; /* items without an answer */
 	struct error first_error;
 };
@@ -124,6 +126,7 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 	int64_t variant_id;
 
 	TRY(variant_put(r, target_engine(target), name, &variant_id, e));
+	r->baseline_id = r->baseline_id ? r->baseline_id : variant_id;
 	for (int s = 0; s < r->plan.n_suites; s++) {
 		struct suite_outcome outcome;
 		char label[128];
@@ -132,6 +135,7 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 			&r->console, label, &outcome, e);
 		outcome_note(r, label, &outcome);
 		TRY(status);
+		TRY(trigger_put(r->store, r->run_id, r->baseline_id, variant_id, r->plan.suites[s], e));
 	}
 	/* again, with what the engine counted meanwhile */
 	return variant_put(r, target_engine(target), name, &variant_id, e);

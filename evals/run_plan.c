@@ -18,7 +18,11 @@ static int suites_open(struct run_plan *p, struct error *e)
 		.limit = o->limit,
 		.sample = o->sample,
 		.seed = o->has_seed ? o->seed : 1234,
-		.text = p->text};
+		.text = p->text,
+		.conversations = p->chat.conversations,
+		.no_conversations = &p->chat.why,
+		.tool_format = p->chat.tool_format,
+		.now = &p->chat.now};
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
@@ -79,6 +83,7 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
 	TRY(engine_text_open(p->model, &p->text, e));
+	TRY(chat_setup_open(&p->chat, o, p->model, e));
 	TRY(suites_open(p, e));
 	if (run_plan_items(p) == 0)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
@@ -93,6 +98,7 @@ void run_plan_free(struct run_plan *p)
 	for (int i = 0; i < p->n_suites; i++)
 		suite_close(p->suites[i]);
 	engine_text_close(p->text);
+	chat_setup_close(&p->chat);
 	free(p->model);
 	free(p->data);
 	free(p->db);
@@ -125,6 +131,7 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		numerics);
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
+	buf_printf(&line, "tool_format %s\n", tool_format_name(p->chat.tool_format));
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
 	for (int s = 0; s < p->n_suites; s++) {
@@ -193,6 +200,7 @@ void run_plan_provenance(
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
+	buf_printf(out, ", \"tool_format\": \"%s\"", tool_format_name(p->chat.tool_format));
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);

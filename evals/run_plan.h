@@ -4,6 +4,7 @@
 #define ASSAY_EVALS_RUN_PLAN_H
 
 #include "engine/engine.h"
+#include "evals/chat_setup.h"
 #include "evals/cli.h"
 #include "evals/shard.h"
 #include "evals/suite.h"
@@ -17,6 +18,7 @@ struct run_plan {
 	int n_suites;
 	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
+	struct chat_setup chat;
 	char model_files[2][SHA256_HEX_SIZE]; /* of config.json and generation_config.json; "" where there is none */
 };
 

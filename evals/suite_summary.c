@@ -22,7 +22,7 @@ static void summarize_task(struct summarizing *z, int t)
 	const char *name = suite_task(z->suite, t)->name;
 	int n = 0;
 	for (int i = 0; i < suite_count(z->suite); i++)
-		if (z->scored[i] && suite_item(z->suite, i)->task == name)
+		if (z->scored[i] && !isnan(z->values[i]) && suite_item(z->suite, i)->task == name)
 			z->chosen[n++] = z->values[i];
 	metric_mean(z->metric, z->chosen, n, &z->tasks[t]);
 }
@@ -74,7 +74,7 @@ static int visit_value(struct summarizing *z, struct str value, struct error *e)
 	struct metric_summary summary;
 	int n = 0;
 	for (int i = 0; i < suite_count(z->suite); i++)
-		if (z->scored[i] && str_equal(suite_item(z->suite, i)->group, value))
+		if (z->scored[i] && !isnan(z->values[i]) && str_equal(suite_item(z->suite, i)->group, value))
 			z->chosen[n++] = z->values[i];
 	if (n == 0)
 		return 0;
@@ -109,8 +109,10 @@ static int summarize_metric(struct summarizing *z, struct error *e)
 	if (!pool(z, NULL, &whole))
 		return 0;
 	TRY(z->visit(z->context, NULL, &whole, e));
-	if (suite_task_count(z->suite) > 1)
+	if (suite_task_count(z->suite) > 1) {
 		TRY(visit_tasks(z, e));
+		TRY(suite_add_results(z->suite, z->tasks, z->visit, z->context, e));
+	}
 	return suite_group_column(z->suite) ? visit_values(z, e) : 0;
 }
 

@@ -14,6 +14,7 @@
 /* What a document holds besides its question. Texts are borrowed from the document. */
 struct doc_content {
 	struct str target;   /* GENERATE: the right answer as it is scored */
+	const struct json *target_json; /* instead of it, where it is no text; NULL: it is */
 	struct str *choices; /* [n_choices] LOGLIKELIHOOD; owned */
 	int n_choices;
 	int gold;
@@ -22,6 +23,17 @@ struct doc_content {
 	int n_until;
 	int max_tokens; /* 0: the type's */
 };
+
+/* A question that is a conversation, maybe with tools, written as the model's template has it. */
+struct conversation {
+	const struct suite_task *task;
+	const struct suite_options *options;
+	struct json_document *tools; /* an array; owned by whoever made the conversation; NULL: none */
+	struct buf *out;
+};
+/* Appends the conversation {messages, tools}; ERR_USAGE without a template, or without a known format of calls where
+ * there are tools. */
+int conversation_append(struct conversation *c, const struct json *messages, struct error *e);
 void doc_content_free(struct doc_content *c);
 
 enum shot_choice {
@@ -68,9 +80,19 @@ struct suite_type {
 	int (*append_answer)(const struct json *doc, struct buf *out, struct error *e);
 	/* Fills *out, zeroed before; the caller frees it also after an error. Errors name the column. */
 	int (*read_content)(const struct json *doc, struct doc_content *out, struct error *e);
-	/* The value of the one metric, where filters and exact_match are not the way. */
-	int (*judge)(const struct suite_item *item, const struct answer *answer, double *value, struct error *e);
+	/* The values of the metrics (out->value[0] ..) and what is kept of the answer, where filters and exact_match are not
+	 * the way. */
+	int (*judge)(const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e);
+	/* Appends the question as a conversation instead, and sets what is offered: 1; 0: it is none, append_question is to
+	 * be used. NULL: it never is one. */
+	int (*append_conversation)(struct conversation *c, const struct json *doc, struct error *e);
+	/* Adds results made of the tasks' ([tasks]; n 0: none) of one metric. NULL: none. */
+	int (*add_results)(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+		void *context, struct error *e);
+	/* The metric that says whether a tool was called, whose agreement with the baseline variant is reported; or NULL. */
+	const char *trigger_metric;
 };
+
 
 /* ERR_USAGE for a name that is none of what the command takes; extra: names that it takes besides the suites ("arc,
  * filters"), or NULL. */
