@@ -207,7 +207,7 @@ int jinja_slice(
 	if (v->type == JINJA_UNDEFINED)
 		return jinja_fail_undefined(r, v);
 	if (v->type != JINJA_TEXT && v->type != JINJA_LIST && v->type != JINJA_TUPLE && v->type != JINJA_RANGE)
-		return jinja_undefined(r, out, "'%s object' has no slices", jinja_type_name(v));
+		return jinja_fail(r, "'%s' object has no slices", jinja_type_name(v));
 	TRY(jinja_length(r, v, &length));
 	TRY(slice_resolve(r, bounds, length, &slice));
 	if (v->type == JINJA_TEXT)
@@ -313,6 +313,24 @@ static int builtin_eval(struct jinja_run *r, const struct jinja_node *n, struct 
 
 /* ---- Operators ---- */
 
+/* The digits of a big integer with the other sign: the lowest 64-bit integer is written as the opposite of one that has
+ * no place in 64 bits. */
+static int negate_big(struct jinja_run *r, struct str digits, struct jinja_value *out)
+{
+	struct json number = {.type = JSON_NUMBER};
+	struct buf text = {0};
+	int64_t integer;
+	bool negative = digits.data[0] == '-';
+	buf_append_text(&text, negative ? "" : "-");
+	buf_append(&text, digits.data + negative, digits.length - negative);
+	TRY(jinja_buf_keep(r, 0, &text, out));
+	number.text = out->text;
+	out->type = JINJA_BIG;
+	if (json_int64(&number, &integer))
+		*out = jinja_int(integer);
+	return 0;
+}
+
 static int unary_eval(struct jinja_run *r, const struct jinja_node *n, struct jinja_value *out)
 {
 	struct jinja_value v, zero = jinja_int(0);
@@ -330,7 +348,13 @@ static int unary_eval(struct jinja_run *r, const struct jinja_node *n, struct ji
 		*out = jinja_real(n->op == '-' ? -v.real : v.real);
 		return 0;
 	}
-	return n->op == '-' ? jinja_binary(r, '-', &zero, &v, out) : jinja_binary(r, '+', &zero, &v, out);
+	if (v.type == JINJA_BIG && n->op == '-')
+		return negate_big(r, v.text, out);
+	if (v.type == JINJA_BIG) {
+		*out = v;
+		return 0;
+	}
+	return jinja_binary(r, n->op, &zero, &v, out);
 }
 
 static int choice_eval(struct jinja_run *r, const struct jinja_node *n, struct jinja_value *out)

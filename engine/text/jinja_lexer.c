@@ -205,6 +205,7 @@ static int lex_number(struct lexer *l)
 			const char *digits;
 		} bases[] = {{'x', "0123456789abcdefABCDEF"}, {'o', "01234567"}, {'b', "01"}};
 		char letter = (char)(char_at(l, start + 1) | 0x20);
+		end = digits_end(l, start, "0"); /* no other digit follows a zero */
 		for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
 			size_t based = start + 2 + (char_at(l, start + 2) == '_');
 			size_t based_end = digits_end(l, based, bases[i].digits);

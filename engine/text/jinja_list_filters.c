@@ -116,6 +116,13 @@ static int map_attribute(struct jinja_run *r, const struct jinja_list *items, co
 	return 0;
 }
 
+/* What is false has no items, whether it could be gone through or not. */
+static int iterate_true(struct jinja_run *r, const struct jinja_value *v, struct jinja_list *out)
+{
+	*out = (struct jinja_list){0};
+	return jinja_truth(v) ? jinja_iterate(r, v, out) : 0;
+}
+
 static int filter_map(struct jinja_run *r, const struct jinja_call *c, struct jinja_value *out)
 {
 	const struct jinja_arguments *a = c->arguments;
@@ -123,7 +130,7 @@ static int filter_map(struct jinja_run *r, const struct jinja_call *c, struct ji
 	struct jinja_value path, fallback;
 	TRY(keyword(r, a, "attribute", &path));
 	TRY(keyword(r, a, "default", &fallback));
-	TRY(jinja_iterate(r, &c->self, &items));
+	TRY(iterate_true(r, &c->self, &items));
 	if (a->values.count == 0) {
 		size_t known = (path.type != JINJA_MISSING) + (size_t)(fallback.type != JINJA_MISSING);
 		if (path.type == JINJA_MISSING || a->keywords.count > known)
@@ -162,7 +169,7 @@ static int choose(struct jinja_run *r, const struct jinja_call *c, bool attribut
 							: jinja_fail(r, "%s: a test's name must be str", c->name);
 	}
 	struct jinja_arguments rest = arguments_behind(a, place + 1);
-	TRY(jinja_iterate(r, &c->self, &items));
+	TRY(iterate_true(r, &c->self, &items));
 	for (size_t i = 0; i < items.count; i++) {
 		struct jinja_value v = items.items[i], holds;
 		if (attribute)

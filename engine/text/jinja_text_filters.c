@@ -198,21 +198,22 @@ static int filter_indent(struct jinja_run *r, const struct jinja_call *c, struct
 
 static int filter_truncate(struct jinja_run *r, const struct jinja_call *c, struct jinja_value *out)
 {
-	int64_t length, leeway;
-	struct str s, end = str_of("...");
-	TRY(jinja_string(r, &c->self, &s));
+	int64_t length, leeway, count;
+	struct str end = str_of("...");
 	TRY(jinja_need_int(r, c, 0, 255, &length));
 	TRY(jinja_need_int(r, c, 3, 5, &leeway));
 	if (c->p[2].type != JINJA_MISSING)
 		TRY(jinja_need_text(r, c, 2, &end));
-	TRY(jinja_work_bytes(r, 2 * s.length));
-	int64_t ending = (int64_t)utf8_count(end), count = (int64_t)utf8_count(s);
+	TRY(jinja_length(r, &c->self, &count));
+	int64_t ending = (int64_t)utf8_count(end);
 	if (length < ending || leeway < 0)
 		return jinja_fail(r, "truncate: expected length >= %lld and leeway >= 0", (long long)ending);
-	*out = jinja_text(s);
+	*out = c->self;
 	if (count <= length || count - length <= leeway)
 		return 0;
-	struct str kept = jinja_characters(s, 0, (size_t)(length - ending));
+	if (c->self.type != JINJA_TEXT)
+		return jinja_fail(r, "truncate: expected str, found %s", jinja_type_name(&c->self));
+	struct str kept = jinja_characters(c->self.text, 0, (size_t)(length - ending));
 	size_t blank = kept.length;
 	while (blank > 0 && kept.data[blank - 1] != ' ')
 		blank--;
