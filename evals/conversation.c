@@ -9,7 +9,8 @@ static int check_template(const struct suite_options *o, bool has_tools, struct 
 									 : "no model is named");
 	if (has_tools && o->tool_format == TOOL_FORMAT_NONE)
 		return error_set(e, ERR_USAGE,
-			"the model's chat template shows no known format of tool calls: expected --tool-format hermes, llama3, glm "
+			"the model's chat template shows no known format of tool calls: expected --tool-format hermes, "
+			"llama3, glm "
 			"or kimi");
 	return 0;
 }

@@ -130,7 +130,8 @@ static int read_format(const struct json *line, enum tool_format *format, struct
 	if (json_is(name, JSON_STRING))
 		return tool_format_parse(name->text.data, format, e);
 	if (name || *format == TOOL_FORMAT_NONE)
-		return error_set(e, ERR_INPUT, "\"format\" is %s, expected hermes, llama3, glm or kimi, here or in --tool-format",
+		return error_set(e, ERR_INPUT,
+			"\"format\" is %s, expected hermes, llama3, glm or kimi, here or in --tool-format",
 			json_type_name(name));
 	return 0;
 }

@@ -32,37 +32,60 @@ static const struct {
 	const char *functions, *tools;
 } conversions[] = {
 	{BFCL_PYTHON,
-		"[{\"name\": \"a.b\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"x\": {\"type\": "
-		"\"float\", \"description\": \"d\"}, \"y\": {\"type\": \"tuple\", \"items\": {\"type\": \"float\"}}, \"z\": {\"type\": "
+		"[{\"name\": \"a.b\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": "
+		"{\"x\": {\"type\": "
+		"\"float\", \"description\": \"d\"}, \"y\": {\"type\": \"tuple\", \"items\": {\"type\": \"float\"}}, "
+		"\"z\": {\"type\": "
 		"\"frob\", \"default\": 1.50}, \"w\": {\"description\": \"u\"}}, \"required\": [\"x\"]}}]",
-		WRAP("\"name\": \"a_b\", \"description\": \"D." HINT "Python 3 syntax.\", \"parameters\": {\"type\": \"object\", "
-		     "\"properties\": {\"x\": {\"type\": \"number\", \"description\": \"d This is a float type value.\", "
-		     "\"format\": \"float\"}, \"y\": {\"type\": \"array\", \"items\": {\"type\": \"number\"}}, \"z\": {\"type\": "
-		     "\"string\", \"default\": 1.5}, \"w\": {\"description\": \"u\", \"type\": \"string\"}}, \"required\": [\"x\"]}")},
+		WRAP("\"name\": \"a_b\", \"description\": \"D." HINT
+		     "Python 3 syntax.\", \"parameters\": {\"type\": \"object\", "
+		     "\"properties\": {\"x\": {\"type\": \"number\", \"description\": \"d This is a float type "
+		     "value.\", "
+		     "\"format\": \"float\"}, \"y\": {\"type\": \"array\", \"items\": {\"type\": \"number\"}}, \"z\": "
+		     "{\"type\": "
+		     "\"string\", \"default\": 1.5}, \"w\": {\"description\": \"u\", \"type\": \"string\"}}, "
+		     "\"required\": [\"x\"]}")},
 	{BFCL_PYTHON,
-		"[{\"name\": \"f\", \"description\": \"\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"l\": {\"type\": "
-		"\"array\", \"items\": {\"type\": \"dict\", \"properties\": {\"k\": {\"type\": \"any\"}}}}, \"m\": {\"type\": \"array\", "
-		"\"items\": {\"type\": \"array\", \"items\": {\"type\": \"dict\", \"properties\": {\"k\": {\"type\": \"any\"}}}}}, "
+		"[{\"name\": \"f\", \"description\": \"\", \"parameters\": {\"type\": \"dict\", \"properties\": "
+		"{\"l\": {\"type\": "
+		"\"array\", \"items\": {\"type\": \"dict\", \"properties\": {\"k\": {\"type\": \"any\"}}}}, \"m\": "
+		"{\"type\": \"array\", "
+		"\"items\": {\"type\": \"array\", \"items\": {\"type\": \"dict\", \"properties\": {\"k\": {\"type\": "
+		"\"any\"}}}}}, "
 		"\"o\": {\"type\": \"dict\", \"properties\": {\"p\": {\"type\": \"dict\"}}}}, \"required\": []}}]",
-		WRAP("\"name\": \"f\", \"description\": \"" HINT "Python 3 syntax.\", \"parameters\": {\"type\": \"object\", "
-		     "\"properties\": {\"l\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"properties\": {\"k\": "
-		     "{\"type\": \"string\"}}}}, \"m\": {\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {\"type\": "
-		     "\"object\", \"properties\": {\"k\": {\"type\": \"any\"}}}}}, \"o\": {\"type\": \"object\", \"properties\": "
+		WRAP("\"name\": \"f\", \"description\": \"" HINT
+		     "Python 3 syntax.\", \"parameters\": {\"type\": \"object\", "
+		     "\"properties\": {\"l\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"properties\": "
+		     "{\"k\": "
+		     "{\"type\": \"string\"}}}}, \"m\": {\"type\": \"array\", \"items\": {\"type\": \"array\", "
+		     "\"items\": {\"type\": "
+		     "\"object\", \"properties\": {\"k\": {\"type\": \"any\"}}}}}, \"o\": {\"type\": \"object\", "
+		     "\"properties\": "
 		     "{\"p\": {\"type\": \"object\"}}}}, \"required\": []}")},
 	{BFCL_JAVA,
-		"[{\"name\": \"f\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"l\": {\"type\": "
-		"\"ArrayList\", \"description\": \"d\", \"items\": {\"type\": \"String\"}}, \"o\": {\"type\": \"any\", \"description\": "
+		"[{\"name\": \"f\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": "
+		"{\"l\": {\"type\": "
+		"\"ArrayList\", \"description\": \"d\", \"items\": {\"type\": \"String\"}}, \"o\": {\"type\": \"any\", "
+		"\"description\": "
 		"\"e\"}}, \"required\": [\"l\"]}}]",
-		WRAP("\"name\": \"f\", \"description\": \"D." HINT "Java 8 SDK syntax.\", \"parameters\": {\"type\": \"object\", "
-		     "\"properties\": {\"l\": {\"type\": \"string\", \"description\": \"d This is Java ArrayList type parameter in "
-		     "string representation. The list elements are of type String; they are not in string representation.\"}, "
-		     "\"o\": {\"type\": \"string\", \"description\": \"e This parameter can be of any type of Java object in "
+		WRAP("\"name\": \"f\", \"description\": \"D." HINT
+		     "Java 8 SDK syntax.\", \"parameters\": {\"type\": \"object\", "
+		     "\"properties\": {\"l\": {\"type\": \"string\", \"description\": \"d This is Java ArrayList type "
+		     "parameter in "
+		     "string representation. The list elements are of type String; they are not in string "
+		     "representation.\"}, "
+		     "\"o\": {\"type\": \"string\", \"description\": \"e This parameter can be of any type of Java "
+		     "object in "
 		     "string representation.\"}}, \"required\": [\"l\"]}")},
 	{BFCL_JAVASCRIPT,
-		"[{\"name\": \"f\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"o\": {\"type\": "
-		"\"dict\", \"description\": \"e\", \"properties\": {\"k\": {\"type\": \"\\u00e9\"}}}}, \"required\": []}}]",
-		WRAP("\"name\": \"f\", \"description\": \"D." HINT "JavaScript syntax.\", \"parameters\": {\"type\": \"object\", "
-		     "\"properties\": {\"o\": {\"type\": \"string\", \"description\": \"e This is JavaScript dict type parameter in "
+		"[{\"name\": \"f\", \"description\": \"D.\", \"parameters\": {\"type\": \"dict\", \"properties\": "
+		"{\"o\": {\"type\": "
+		"\"dict\", \"description\": \"e\", \"properties\": {\"k\": {\"type\": \"\\u00e9\"}}}}, \"required\": "
+		"[]}}]",
+		WRAP("\"name\": \"f\", \"description\": \"D." HINT
+		     "JavaScript syntax.\", \"parameters\": {\"type\": \"object\", "
+		     "\"properties\": {\"o\": {\"type\": \"string\", \"description\": \"e This is JavaScript dict type "
+		     "parameter in "
 		     "string representation. The dictionary entries have the following schema; they are not in string "
 		     "representation. {\\\"k\\\": {\\\"type\\\": \\\"\\\\u00e9\\\"}}\"}}, \"required\": []}")},
 };
@@ -80,9 +103,11 @@ END_TEST
 
 /* ---- The suite ---- */
 
-#define QUESTION(id, more)                                                                                             \
-	"{\"id\": \"" id "\", \"question\": [[{\"role\": \"user\", \"content\": \"Q\"}]], \"function\": [{\"name\": \"m.add\", " \
-	"\"description\": \"d\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"a\": {\"type\": \"integer\", "          \
+#define QUESTION(id, more)                                                                                      \
+	"{\"id\": \"" id                                                                                        \
+	"\", \"question\": [[{\"role\": \"user\", \"content\": \"Q\"}]], \"function\": [{\"name\": \"m.add\", " \
+	"\"description\": \"d\", \"parameters\": {\"type\": \"dict\", \"properties\": {\"a\": {\"type\": "      \
+	"\"integer\", "                                                                                         \
 	"\"description\": \"a\"}}, \"required\": [\"a\"]" more "}}]}\n"
 #define ANSWER(id) "{\"id\": \"" id "\", \"ground_truth\": [{\"m.add\": {\"a\": [1]}}]}\n"
 
@@ -139,7 +164,8 @@ START_TEST(items_are_made)
 	ck_assert_str_eq(item->task, "toolcall_simple_python");
 	ck_assert_int_eq(item->max_tokens, 512);
 	ck_assert(str_is(item->target, "[{\"m.add\": {\"a\": [1]}}]"));
-	ck_assert(str_starts_with(item->context, str_of("[{\"type\": \"function\", \"function\": {\"name\": \"m_add\", ")));
+	ck_assert(str_starts_with(
+		item->context, str_of("[{\"type\": \"function\", \"function\": {\"name\": \"m_add\", ")));
 	ck_assert_uint_ne(str_find(item->context, str_of("}]|Q<tool_call>"), 0), SIZE_MAX);
 	ck_assert_int_eq(item->tool_format, TOOL_FORMAT_HERMES);
 	ck_assert_ptr_nonnull(tool_function_find(item->tools, str_of("m_add")));
@@ -166,8 +192,8 @@ static const struct {
 	{2, right_call, 1, 1, 1, "", "", ""},
 	{0, "One plus one is two.", 0, -1, 0, "ast_decoder:decoder_failed", "", ""},
 	{0, CALL("{\"name\": \"m_add\", \"arguments\": {\"a\": 2}}"), 0, 1, 1, "value_error:others: a", "", ""},
-	{0, CALL("{\"name\": \"m.add\", \"arguments\": {\"a\": 1}}"), 0, 0, 1, "simple_function_checker:wrong_func_name: m.add",
-		"no tool is called \"m.add\"", ""},
+	{0, CALL("{\"name\": \"m.add\", \"arguments\": {\"a\": 1}}"), 0, 0, 1,
+		"simple_function_checker:wrong_func_name: m.add", "no tool is called \"m.add\"", ""},
 	{0, CALL("{\"name\": \"m_add\", \"arguments\": {\"a\": \"1\"}}"), 0, 0, 1, "type_error:simple: a",
 		"m_add: /a: type: string is not integer", ""},
 	{0, CALL("{\"name\": \"m_add\", \"arguments\": \"{\\\"a\\\": 1}\"}"), 1, 1, 1, "", "", "arguments-as-text"},
@@ -175,8 +201,8 @@ static const struct {
 		"m_add: NaN or Infinity, which JSON does not have", "python-constants"},
 	{0, CALL("{\"name\": \"m_add\", \"arguments\": {\"a\": 1}}}"), 0, 0, 1, "ast_decoder:decoder_failed",
 		"no JSON: line 1, column 41: expected the end of the text after the JSON value, found '}'", ""},
-	{0, CALL("{\"name\": \"m_add\", \"arguments\": [1]}"), 0, 0, 1, "ast_decoder:decoder_wrong_output_format: m_add",
-		"the arguments are array, expected an object", ""},
+	{0, CALL("{\"name\": \"m_add\", \"arguments\": [1]}"), 0, 0, 1,
+		"ast_decoder:decoder_wrong_output_format: m_add", "the arguments are array, expected an object", ""},
 	{3, "No tool fits.", 1, -1, 0, "", "", ""},
 	{3, right_call, 0, 1, 1, "irrelevance_error:decoder_success: m_add", "", ""},
 };
@@ -222,8 +248,10 @@ START_TEST(the_calls_are_kept)
 	struct item_score score;
 	CHECK_OK(suite_score(suite, suite_item(suite, 0), &answer, &score, &test_error));
 	check_text(&score, "calls",
-		"[{\"name\": \"m_add\", \"arguments\": {\"a\": 1}}, {\"name\": \"\", \"error\": \"no JSON: line 1, column 2: "
-		"expected a key in double quotes, found the end of the text\", \"raw\": \"<tool_call>{</tool_call>\"}]");
+		"[{\"name\": \"m_add\", \"arguments\": {\"a\": 1}}, {\"name\": \"\", \"error\": \"no JSON: line 1, "
+		"column 2: "
+		"expected a key in double quotes, found the end of the text\", \"raw\": "
+		"\"<tool_call>{</tool_call>\"}]");
 	item_score_free(&score);
 	suite_close(suite);
 }
@@ -371,9 +399,11 @@ END_TEST
 
 /* ---- Exams ---- */
 
-#define TOOLS                                                                                                        \
-	", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"w.f\", \"parameters\": {\"type\": \"object\", "     \
-	"\"properties\": {\"c\": {\"type\": \"string\"}, \"n\": {\"type\": \"number\"}, \"o\": {\"type\": \"object\"}, \"l\": " \
+#define TOOLS                                                                                                  \
+	", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"w.f\", \"parameters\": {\"type\": " \
+	"\"object\", "                                                                                         \
+	"\"properties\": {\"c\": {\"type\": \"string\"}, \"n\": {\"type\": \"number\"}, \"o\": {\"type\": "    \
+	"\"object\"}, \"l\": "                                                                                 \
 	"{\"type\": \"array\"}, \"u\": {\"enum\": [\"x\"]}}, \"required\": [\"c\"]}}}]"
 #define SCHEMA "{\"check\": \"json-schema\", \"expected\": {\"type\": \"object\", \"required\": [\"a\"]}}"
 #define EXPECT(truth) "{\"check\": \"tool-call\", \"expected\": " truth TOOLS "}"
@@ -398,11 +428,13 @@ static const struct {
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"n\": [2, \"\"]}}]"), MAKE("{\"c\": \"P\"}"), true},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"n\": [2]}}]"), MAKE("{\"c\": \"P\", \"n\": 2.0}"), true},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"n\": [2.5]}}]"), MAKE("{\"c\": \"P\", \"n\": 2}"), false},
-	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"o\": [{\"k\": [1]}]}}]"), MAKE("{\"c\": \"P\", \"o\": {\"k\": 1}}"), true},
+	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"o\": [{\"k\": [1]}]}}]"), MAKE("{\"c\": \"P\", \"o\": {\"k\": 1}}"),
+		true},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"l\": [[1, 2]]}}]"), MAKE("{\"c\": \"P\", \"l\": [1, 2]}"), true},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"l\": [[1, 2]]}}]"), MAKE("{\"c\": \"P\", \"l\": [2, 1]}"), false},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"], \"u\": [\"x\"]}}]"), MAKE("{\"c\": \"P\", \"u\": \"X\"}"), true},
-	{EXPECT("[{\"w.f\": {\"c\": [\"P\"]}}, {\"w.f\": {\"c\": [\"R\"]}}]"), MAKE("{\"c\": \"R\"}") MAKE("{\"c\": \"P\"}"), true},
+	{EXPECT("[{\"w.f\": {\"c\": [\"P\"]}}, {\"w.f\": {\"c\": [\"R\"]}}]"),
+		MAKE("{\"c\": \"R\"}") MAKE("{\"c\": \"P\"}"), true},
 	{EXPECT("[{\"w.f\": {\"c\": [\"P\"]}}, {\"w.f\": {\"c\": [\"R\"]}}]"), MAKE("{\"c\": \"R\"}"), false},
 	{EXPECT("[]"), "I cannot.", true},
 	{EXPECT("[]"), MAKE("{\"c\": \"P\"}"), false},
@@ -429,7 +461,8 @@ static const struct {
 	{EXPECT("[{\"w.f\": 5}]"), "\"expected\" holds object"},
 	{EXPECT("[5]"), "\"expected\" holds number"},
 	{EXPECT("{}"), "\"expected\" holds object"},
-	{"{\"check\": \"tool-call\", \"expected\": [], \"tools\": []}", "\"tools\" is array, expected an array of tools"},
+	{"{\"check\": \"tool-call\", \"expected\": [], \"tools\": []}",
+		"\"tools\" is array, expected an array of tools"},
 	{"{\"check\": \"json-schema\", \"expected\": {\"type\": \"dict\"}}", "names no type: \"dict\""},
 };
 
@@ -472,14 +505,16 @@ START_TEST(lines_are_judged)
 {
 	struct buf text = {0}, line = {0}, out = {0};
 	buf_printf(&text, "<tool_call>%s</tool_call>", lines[_i].call);
-	buf_append_text(&line, "{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": {\"type\": "
-			       "\"object\", \"properties\": {\"n\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}}, "
-			       "\"required\": [\"n\"], \"additionalProperties\": false}}}], \"format\": \"hermes\", \"text\": ");
+	buf_append_text(&line,
+		"{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": {\"type\": "
+		"\"object\", \"properties\": {\"n\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}}, "
+		"\"required\": [\"n\"], \"additionalProperties\": false}}}], \"format\": \"hermes\", \"text\": ");
 	json_write_string(buf_str(&text), false, &line);
 	buf_append_char(&line, '}');
 	CHECK_OK(tool_calls_rescore(
 		test_write_file("l.jsonl", line.data, line.length), TOOL_FORMAT_NONE, &out, &test_error));
-	ck_assert_msg(strstr(buf_text(&out), lines[_i].valid ? "\"valid\": true}" : "\"valid\": false, \"why\": \"") != NULL,
+	ck_assert_msg(
+		strstr(buf_text(&out), lines[_i].valid ? "\"valid\": true}" : "\"valid\": false, \"why\": \"") != NULL,
 		"%s: %s", lines[_i].call, buf_text(&out));
 	struct json_document *document = parse(buf_text(&out)); /* what is said is JSON, whatever was read */
 	json_free(document);
@@ -493,13 +528,16 @@ START_TEST(lines_tell_formats)
 {
 	static const char text[] = "{\"text\": \"No.\"}\n", named[] = "{\"text\": \"No.\", \"format\": \"frob\"}\n";
 	struct buf out = {0};
-	CHECK_OK(tool_calls_rescore(test_write_file("l.jsonl", text, strlen(text)), TOOL_FORMAT_GLM, &out, &test_error));
+	CHECK_OK(
+		tool_calls_rescore(test_write_file("l.jsonl", text, strlen(text)), TOOL_FORMAT_GLM, &out, &test_error));
 	ck_assert_str_eq(
 		buf_text(&out), "{\"calls\": [], \"content\": \"No.\", \"leniencies\": \"\", \"valid\": null}\n");
-	int status = tool_calls_rescore(test_write_file("l.jsonl", text, strlen(text)), TOOL_FORMAT_NONE, &out, &test_error);
+	int status =
+		tool_calls_rescore(test_write_file("l.jsonl", text, strlen(text)), TOOL_FORMAT_NONE, &out, &test_error);
 	ck_assert_int_eq(status, ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "l.jsonl:1: \"format\" is missing"));
-	status = tool_calls_rescore(test_write_file("l.jsonl", named, strlen(named)), TOOL_FORMAT_GLM, &out, &test_error);
+	status = tool_calls_rescore(
+		test_write_file("l.jsonl", named, strlen(named)), TOOL_FORMAT_GLM, &out, &test_error);
 	ck_assert_int_eq(status, ERR_USAGE);
 	buf_free(&out);
 }
