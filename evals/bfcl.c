@@ -112,7 +112,8 @@ static int find_item(struct rescore *r, struct str id, struct bfcl_item *item, s
 	const struct category_data *data = &r->data[item->category - categories];
 	const struct json *doc = find_id(&data->items, id), *answer = find_id(&data->answers, id);
 	if (!doc || (has_answers(item->category) && !answer))
-		return error_set(e, ERR_INPUT, "id \"%.*s\" is not in %s", STR_ARG(id), (doc ? &data->answers : &data->items)->path);
+		return error_set(e, ERR_INPUT, "id \"%.*s\" is not in %s", STR_ARG(id),
+			(doc ? &data->answers : &data->items)->path);
 	item->functions = json_get(doc, "function");
 	item->ground_truth = json_get(answer, "ground_truth");
 	return 0;

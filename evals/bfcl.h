@@ -47,7 +47,7 @@ void bfcl_checker_delete(struct bfcl_checker *c);
 
 struct bfcl_item {
 	const struct bfcl_category *category;
-	const struct json *functions;    /* array of {"name", "parameters": {"properties", "required"}}, maybe as tools */
+	const struct json *functions; /* array of {"name", "parameters": {"properties", "required"}}, maybe as tools */
 	const struct json *ground_truth; /* array of {function: {parameter: [values]}}; NULL for (ir)relevance */
 	bool underscore_to_dot;          /* "." in a function's name was sent as "_" */
 };
@@ -68,8 +68,8 @@ int bfcl_check(struct bfcl_checker *c, const struct bfcl_item *item, const struc
 int bfcl_convert(struct bfcl_checker *c, enum bfcl_language language, struct str value, struct str type,
 	struct str nested, struct buf *json, struct error *e);
 
-/* The functions of an item as BFCL's function-calling mode offers them: an array of {"type": "function", "function": ..},
- * as JSON text. Names with "_" for ".", types of JSON Schema, a hint at the language in each description. */
+/* The functions of an item as BFCL's function-calling mode offers them: an array of {"type": "function", "function":
+ * ..}, as JSON text. Names with "_" for ".", types of JSON Schema, a hint at the language in each description. */
 int bfcl_tools_append(const struct json *functions, enum bfcl_language language, struct buf *out, struct error *e);
 
 /* `assay rescore --suite bfcl`: lines {"id", "underscore_to_dot", "model_output"} to {"id", "valid", "error_type"}.

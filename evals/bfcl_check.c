@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "engine/base/json_number.h"
+#include "engine/base/python_text.h"
 #include "engine/base/utf8.h"
 #include "engine/engine.h"
 #include "evals/bfcl_type.h"
-#include "engine/base/python_text.h"
 
 enum { COMPARE_WORK = 100000000 };
 
@@ -54,8 +54,8 @@ enum python_type python_type_of(const struct json *value)
 static const struct type_row {
 	const char *name;
 	enum python_type type;
-} python_types[] = {{"string", PY_STR}, {"integer", PY_INT}, {"float", PY_FLOAT}, {"boolean", PY_BOOL}, {"array", PY_LIST},
-	{"tuple", PY_LIST}, {"dict", PY_DICT}, {"any", PY_STR}, {0}},
+} python_types[] = {{"string", PY_STR}, {"integer", PY_INT}, {"float", PY_FLOAT}, {"boolean", PY_BOOL},
+	{"array", PY_LIST}, {"tuple", PY_LIST}, {"dict", PY_DICT}, {"any", PY_STR}, {0}},
   schema_types[] = {{"string", PY_STR}, {"integer", PY_INT}, {"number", PY_FLOAT}, {"boolean", PY_BOOL},
 	  {"array", PY_LIST}, {"object", PY_DICT}, {0}},
   java_types[] = {{"byte", PY_INT}, {"short", PY_INT}, {"integer", PY_INT}, {"float", PY_FLOAT}, {"double", PY_FLOAT},
@@ -388,8 +388,8 @@ static int check_value(const struct check *c, const struct param *p)
 
 /* ---- One argument ---- */
 
-static int read_type(const struct check *c, const struct json *schema, struct str name, struct str *word,
-	enum python_type *type)
+static int read_type(
+	const struct check *c, const struct json *schema, struct str name, struct str *word, enum python_type *type)
 {
 	const struct json *value = json_get(schema, "type");
 	if (!json_is(value, JSON_STRING))
@@ -408,8 +408,8 @@ static bool has_elements(struct str type)
 
 /* The value as the checker compares it: a literal of Java or JavaScript converted, an int where Python would make it a
  * float. *document is owned by the caller. 0 with the verdict, 1, or a negative status. */
-static int convert_value(const struct check *c, struct param *p, struct str type, struct str nested,
-	struct json_document **document)
+static int convert_value(
+	const struct check *c, struct param *p, struct str type, struct str nested, struct json_document **document)
 {
 	struct buf json = {0};
 	const bool is_literal = c->language == BFCL_JAVA || c->language == BFCL_JAVASCRIPT;
@@ -455,7 +455,8 @@ static void own_types(struct param *p, const struct json *schema)
 	int by_answer = answer_type(p->answers);
 	if (!json_is(type, JSON_STRING) || !bfcl_type_of(BFCL_OWN, type->text, &p->expected))
 		p->expected = by_answer >= 0 ? (enum python_type)by_answer : python_type_of(p->value);
-	if (p->expected == PY_LIST && json_is(nested, JSON_STRING) && bfcl_type_of(BFCL_OWN, nested->text, &nested_type))
+	if (p->expected == PY_LIST && json_is(nested, JSON_STRING) &&
+		bfcl_type_of(BFCL_OWN, nested->text, &nested_type))
 		p->nested = (int)nested_type;
 }
 
@@ -494,8 +495,8 @@ static bool is_name(const struct check *c, struct str sent, struct str name)
 	return true;
 }
 
-static int check_params(const struct check *c, const struct json *arguments, const struct json *properties,
-	const struct json *answers)
+static int check_params(
+	const struct check *c, const struct json *arguments, const struct json *properties, const struct json *answers)
 {
 	JSON_EACH (member, arguments) {
 		const struct json *schema = json_get_str(properties, member->key);
@@ -512,8 +513,8 @@ static int check_params(const struct check *c, const struct json *arguments, con
 }
 
 /* 1, 0 with the verdict, or a negative status. answers: {parameter: [values]}. */
-static int check_call(const struct check *c, const struct json *function, const struct bfcl_call *call,
-	const struct json *answers)
+static int check_call(
+	const struct check *c, const struct json *function, const struct bfcl_call *call, const struct json *answers)
 {
 	const struct json *name = json_get(function, "name"), *parameters = json_get(function, "parameters");
 	if (!json_is(name, JSON_STRING) || !json_is(parameters, JSON_OBJECT) || !json_is(answers, JSON_OBJECT))

@@ -23,8 +23,8 @@ static const char *const pattern_texts[BFCL_PATTERNS] = {
 	[JAVA_EMPTY_MAP] = "(*UCP)new\\s+HashMap<.*?>\\s*\\(\\)",
 	[JS_FLOAT] = "(*UCP)\\A-?\\d+(?:\\.\\d+)?$",
 	[JS_BIGINT] = "(*UCP)\\A-?\\d+n$",
-	[JS_ARRAYS] =
-		"(*UCP)\\A(?:\\[\\s*\\[.*?\\]\\s*(?:,\\s*\\[.*?\\]\\s*)*\\]|new\\s+Array\\(\\s*\\[.*?\\]\\s*(?:,\\s*\\[.*?\\]\\s*)*\\))",
+	[JS_ARRAYS] = "(*UCP)\\A(?:\\[\\s*\\[.*?\\]\\s*(?:,\\s*\\[.*?\\]\\s*)*\\]|new\\s+Array\\(\\s*\\[.*?\\]\\s*(?:,"
+		      "\\s*\\[.*?\\]\\s*)*\\))",
 	[JS_BRACKETS] = "\\[(.*?)\\]",
 	[JS_ARRAY] = "(*UCP)\\A(?:\\[(.*?)\\]|new\\s+Array\\((.*?)\\))",
 	[JS_OBJECT] = "\\A\\{(.*?)\\}",

@@ -1,5 +1,5 @@
-/* Functions of BFCL as tools. First the hints that BFCL adds to what it reads, then its cast of types; where it gives up
- * at a depth, so does this, and the tool's schema keeps a word that is no type of JSON Schema. */
+/* Functions of BFCL as tools. First the hints that BFCL adds to what it reads, then its cast of types; where it gives
+ * up at a depth, so does this, and the tool's schema keeps a word that is no type of JSON Schema. */
 #include "evals/bfcl.h"
 
 /* BFCL's words for types to JSON Schema's (its GORILLA_TO_OPENAPI). */
@@ -82,7 +82,8 @@ static void write_items(const struct writer *w, const struct json *items, bool d
 	}
 	bool is_array = strcmp(type, "array") == 0;
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (member, items) {
+	EACH_MEMBER(member, items)
+	{
 		write_key(w, NULL, member->key);
 		if (str_is(member->key, "type"))
 			write_text(w, type);
@@ -115,7 +116,8 @@ static void write_property(const struct writer *w, const struct json *property)
 	type = type ? type : "string";
 	const char *suffix = is_float ? " This is a float type value." : "";
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (member, property) {
+	EACH_MEMBER(member, property)
+	{
 		write_key(w, NULL, member->key);
 		if (str_is(member->key, "type"))
 			write_text(w, type);
@@ -148,7 +150,8 @@ static void write_properties(const struct writer *w, const struct json *properti
 		return;
 	}
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (property, properties) {
+	EACH_MEMBER(property, properties)
+	{
 		write_key(w, NULL, property->key);
 		if (json_is(property, JSON_OBJECT))
 			write_property(w, property);
@@ -175,10 +178,12 @@ static void append_literal_hint(const struct writer *w, const struct json *prope
 		buf_printf(out, " This is %s %.*s type parameter in string representation.", language, STR_ARG(type));
 	struct str element = text_of(json_get(json_get(property, "items"), "type"));
 	if (has_element_hint(w->language, type))
-		buf_printf(out, " The list elements are of type %.*s; they are not in string representation.", STR_ARG(element));
+		buf_printf(out, " The list elements are of type %.*s; they are not in string representation.",
+			STR_ARG(element));
 	const struct json *properties = json_get(property, "properties");
 	if (w->language == BFCL_JAVASCRIPT && str_is(type, "dict") && properties) {
-		buf_append_text(out, " The dictionary entries have the following schema; they are not in string representation. ");
+		buf_append_text(out,
+			" The dictionary entries have the following schema; they are not in string representation. ");
 		json_dump_python(properties, -1, true, out);
 	}
 }
@@ -191,7 +196,8 @@ static void write_literal_property(const struct writer *w, const struct json *pr
 	struct buf hint = {0};
 	append_literal_hint(w, property, type, &hint);
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (member, property) {
+	EACH_MEMBER(member, property)
+	{
 		if ((no_items && str_is(member->key, "items")) || (no_properties && str_is(member->key, "properties")))
 			continue;
 		write_key(w, NULL, member->key);
@@ -214,7 +220,8 @@ static void write_literal_property(const struct writer *w, const struct json *pr
 static void write_literal_properties(const struct writer *w, const struct json *properties)
 {
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (property, properties) {
+	EACH_MEMBER(property, properties)
+	{
 		write_key(w, NULL, property->key);
 		write_literal_property(w, property);
 	}
@@ -226,7 +233,8 @@ static void write_literal_properties(const struct writer *w, const struct json *
 static void write_parameters(const struct writer *w, const struct json *parameters)
 {
 	buf_append_char(w->out, '{');
-	EACH_MEMBER (member, parameters) {
+	EACH_MEMBER(member, parameters)
+	{
 		write_key(w, NULL, member->key);
 		if (str_is(member->key, "type"))
 			write_text(w, "object");
@@ -256,10 +264,12 @@ static void write_name(const struct writer *w, struct str name)
 
 static int write_function(const struct writer *w, const struct json *function, struct error *e)
 {
-	if (!json_is(json_get(function, "name"), JSON_STRING) || !json_is(json_get(function, "parameters"), JSON_OBJECT))
+	if (!json_is(json_get(function, "name"), JSON_STRING) ||
+		!json_is(json_get(function, "parameters"), JSON_OBJECT))
 		return error_set(e, ERR_INPUT, "a function without \"name\" or \"parameters\"");
 	buf_append_text(w->out, "{\"type\": \"function\", \"function\": {");
-	EACH_MEMBER (member, function) {
+	EACH_MEMBER(member, function)
+	{
 		write_key(w, NULL, member->key);
 		if (str_is(member->key, "name"))
 			write_name(w, member->text);

@@ -46,7 +46,7 @@ static char peek(const struct translator *t, size_t ahead)
 
 static int hex_value(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0'
+	return c >= '0' && c <= '9'    ? c - '0'
 		: c >= 'a' && c <= 'f' ? c - 'a' + 10
 		: c >= 'A' && c <= 'F' ? c - 'A' + 10
 				       : -1;
@@ -91,7 +91,8 @@ static int translate_unicode(struct translator *t, size_t from)
 		if (value >= 0xd800 && value <= 0xdbff && peek(t, 0) == '\\' && peek(t, 1) == 'u') {
 			t->at += 2;
 			int32_t low = take_hex(t, 4);
-			value = low >= 0xdc00 && low <= 0xdfff ? 0x10000 + (value - 0xd800) * 0x400 + (low - 0xdc00) : -1;
+			value = low >= 0xdc00 && low <= 0xdfff ? 0x10000 + (value - 0xd800) * 0x400 + (low - 0xdc00)
+							       : -1;
 		}
 	}
 	if (value < 0 || (value >= 0xd800 && value <= 0xdfff))
@@ -327,7 +328,8 @@ int ecma_to_pcre2(struct str source, struct buf *out, struct error *e)
 {
 	struct translator t = {.source = source, .out = out, .e = e};
 	if (source.length > MAX_PATTERN)
-		return error_set(e, ERR_INPUT, "a pattern of %zu bytes, expected at most %d", source.length, MAX_PATTERN);
+		return error_set(
+			e, ERR_INPUT, "a pattern of %zu bytes, expected at most %d", source.length, MAX_PATTERN);
 	while (t.at < source.length)
 		TRY(translate_next(&t));
 	return buf_check(out, e);
@@ -337,12 +339,12 @@ int ecma_to_pcre2(struct str source, struct buf *out, struct error *e)
 
 static int compile(struct ecma_pattern *p, struct str source, struct str translated, struct error *e)
 {
-	const uint32_t options =
-		PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS | PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C;
+	const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
+		PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C;
 	int number = 0;
 	PCRE2_SIZE offset = 0;
-	p->code = pcre2_compile((PCRE2_SPTR)(translated.data ? translated.data : ""), translated.length, options, &number,
-		&offset, NULL);
+	p->code = pcre2_compile((PCRE2_SPTR)(translated.data ? translated.data : ""), translated.length, options,
+		&number, &offset, NULL);
 	if (!p->code) {
 		PCRE2_UCHAR reason[256];
 		pcre2_get_error_message(number, reason, sizeof(reason));

@@ -60,7 +60,8 @@ int exam_schema_apply(
 static int fail_expected(const struct json *value, struct error *e)
 {
 	return error_set(e, ERR_INPUT,
-		"\"expected\" holds %s, expected [{\"function\": {\"argument\": [accepted values]}}]", json_type_name(value));
+		"\"expected\" holds %s, expected [{\"function\": {\"argument\": [accepted values]}}]",
+		json_type_name(value));
 }
 
 /* {function: {argument: [values]}} of a function that the tools have. */
@@ -112,8 +113,8 @@ static int match_calls(const struct bfcl_item *item, const struct tool_calls *ca
 	return result < 0 ? result : 0;
 }
 
-int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format, struct str answer,
-	bool *passed, struct error *e)
+int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format,
+	struct str answer, bool *passed, struct error *e)
 {
 	static const struct bfcl_category one = {"exam", BFCL_MULTIPLE, BFCL_OWN, false},
 					  several = {"exam", BFCL_PARALLEL, BFCL_OWN, false};

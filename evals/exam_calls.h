@@ -14,7 +14,7 @@ int exam_schema_apply(
  * "tools"; "" among the values lets an argument be left out; [] wants no call. */
 int exam_tool_call_read(const struct json *doc, const struct json *expected, struct error *e);
 /* The answer's calls match it as BFCL's AST checker decides: one call, or several in any order. */
-int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format, struct str answer,
-	bool *passed, struct error *e);
+int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format,
+	struct str answer, bool *passed, struct error *e);
 
 #endif

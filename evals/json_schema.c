@@ -13,15 +13,15 @@ enum form {
 	FORM_BOOLEAN,
 	FORM_TEXT,
 	FORM_ARRAY,
-	FORM_TEXTS,     /* strings, each once */
-	FORM_TYPE,      /* a type, or some of them */
+	FORM_TEXTS, /* strings, each once */
+	FORM_TYPE,  /* a type, or some of them */
 	FORM_NUMBER,
 	FORM_POSITIVE,
-	FORM_COUNT,     /* an integer from 0 up */
+	FORM_COUNT, /* an integer from 0 up */
 	FORM_REFERENCE,
 	FORM_PATTERN,
 	FORM_SCHEMA,
-	FORM_SCHEMAS,     /* at least one */
+	FORM_SCHEMAS, /* at least one */
 	FORM_SCHEMA_MAP,
 	FORM_PATTERN_MAP, /* patterns to schemas */
 	FORM_TEXTS_MAP,
@@ -32,60 +32,36 @@ static const struct keyword_row {
 	enum schema_keyword keyword;
 	enum form form;
 } rows[] = {
-	{"$ref", SCHEMA_REF, FORM_REFERENCE},
-	{"type", SCHEMA_TYPE, FORM_TYPE},
-	{"enum", SCHEMA_ENUM, FORM_ARRAY},
-	{"const", SCHEMA_CONST, FORM_ANY},
-	{"multipleOf", SCHEMA_MULTIPLE_OF, FORM_POSITIVE},
-	{"minimum", SCHEMA_MINIMUM, FORM_NUMBER},
-	{"maximum", SCHEMA_MAXIMUM, FORM_NUMBER},
+	{"$ref", SCHEMA_REF, FORM_REFERENCE}, {"type", SCHEMA_TYPE, FORM_TYPE}, {"enum", SCHEMA_ENUM, FORM_ARRAY},
+	{"const", SCHEMA_CONST, FORM_ANY}, {"multipleOf", SCHEMA_MULTIPLE_OF, FORM_POSITIVE},
+	{"minimum", SCHEMA_MINIMUM, FORM_NUMBER}, {"maximum", SCHEMA_MAXIMUM, FORM_NUMBER},
 	{"exclusiveMinimum", SCHEMA_EXCLUSIVE_MINIMUM, FORM_NUMBER},
-	{"exclusiveMaximum", SCHEMA_EXCLUSIVE_MAXIMUM, FORM_NUMBER},
-	{"minLength", SCHEMA_MIN_LENGTH, FORM_COUNT},
-	{"maxLength", SCHEMA_MAX_LENGTH, FORM_COUNT},
-	{"pattern", SCHEMA_PATTERN, FORM_PATTERN},
-	{"minItems", SCHEMA_MIN_ITEMS, FORM_COUNT},
-	{"maxItems", SCHEMA_MAX_ITEMS, FORM_COUNT},
-	{"uniqueItems", SCHEMA_UNIQUE_ITEMS, FORM_BOOLEAN},
-	{"prefixItems", SCHEMA_PREFIX_ITEMS, FORM_SCHEMAS},
-	{"items", SCHEMA_ITEMS, FORM_SCHEMA},
-	{"contains", SCHEMA_CONTAINS, FORM_SCHEMA},
-	{"minContains", SCHEMA_MIN_CONTAINS, FORM_COUNT},
-	{"maxContains", SCHEMA_MAX_CONTAINS, FORM_COUNT},
-	{"minProperties", SCHEMA_MIN_PROPERTIES, FORM_COUNT},
-	{"maxProperties", SCHEMA_MAX_PROPERTIES, FORM_COUNT},
-	{"required", SCHEMA_REQUIRED, FORM_TEXTS},
-	{"dependentRequired", SCHEMA_DEPENDENT_REQUIRED, FORM_TEXTS_MAP},
+	{"exclusiveMaximum", SCHEMA_EXCLUSIVE_MAXIMUM, FORM_NUMBER}, {"minLength", SCHEMA_MIN_LENGTH, FORM_COUNT},
+	{"maxLength", SCHEMA_MAX_LENGTH, FORM_COUNT}, {"pattern", SCHEMA_PATTERN, FORM_PATTERN},
+	{"minItems", SCHEMA_MIN_ITEMS, FORM_COUNT}, {"maxItems", SCHEMA_MAX_ITEMS, FORM_COUNT},
+	{"uniqueItems", SCHEMA_UNIQUE_ITEMS, FORM_BOOLEAN}, {"prefixItems", SCHEMA_PREFIX_ITEMS, FORM_SCHEMAS},
+	{"items", SCHEMA_ITEMS, FORM_SCHEMA}, {"contains", SCHEMA_CONTAINS, FORM_SCHEMA},
+	{"minContains", SCHEMA_MIN_CONTAINS, FORM_COUNT}, {"maxContains", SCHEMA_MAX_CONTAINS, FORM_COUNT},
+	{"minProperties", SCHEMA_MIN_PROPERTIES, FORM_COUNT}, {"maxProperties", SCHEMA_MAX_PROPERTIES, FORM_COUNT},
+	{"required", SCHEMA_REQUIRED, FORM_TEXTS}, {"dependentRequired", SCHEMA_DEPENDENT_REQUIRED, FORM_TEXTS_MAP},
 	{"properties", SCHEMA_PROPERTIES, FORM_SCHEMA_MAP},
 	{"patternProperties", SCHEMA_PATTERN_PROPERTIES, FORM_PATTERN_MAP},
 	{"additionalProperties", SCHEMA_ADDITIONAL_PROPERTIES, FORM_SCHEMA},
 	{"propertyNames", SCHEMA_PROPERTY_NAMES, FORM_SCHEMA},
-	{"dependentSchemas", SCHEMA_DEPENDENT_SCHEMAS, FORM_SCHEMA_MAP},
-	{"allOf", SCHEMA_ALL_OF, FORM_SCHEMAS},
-	{"anyOf", SCHEMA_ANY_OF, FORM_SCHEMAS},
-	{"oneOf", SCHEMA_ONE_OF, FORM_SCHEMAS},
-	{"not", SCHEMA_NOT, FORM_SCHEMA},
-	{"if", SCHEMA_IF, FORM_SCHEMA},
-	{"then", SCHEMA_THEN, FORM_SCHEMA},
-	{"else", SCHEMA_ELSE, FORM_SCHEMA},
-	{"unevaluatedProperties", SCHEMA_UNEVALUATED_PROPERTIES, FORM_SCHEMA},
-	{"$defs", SCHEMA_ANNOTATION, FORM_SCHEMA_MAP},
-	{"definitions", SCHEMA_ANNOTATION, FORM_SCHEMA_MAP},
+	{"dependentSchemas", SCHEMA_DEPENDENT_SCHEMAS, FORM_SCHEMA_MAP}, {"allOf", SCHEMA_ALL_OF, FORM_SCHEMAS},
+	{"anyOf", SCHEMA_ANY_OF, FORM_SCHEMAS}, {"oneOf", SCHEMA_ONE_OF, FORM_SCHEMAS},
+	{"not", SCHEMA_NOT, FORM_SCHEMA}, {"if", SCHEMA_IF, FORM_SCHEMA}, {"then", SCHEMA_THEN, FORM_SCHEMA},
+	{"else", SCHEMA_ELSE, FORM_SCHEMA}, {"unevaluatedProperties", SCHEMA_UNEVALUATED_PROPERTIES, FORM_SCHEMA},
+	{"$defs", SCHEMA_ANNOTATION, FORM_SCHEMA_MAP}, {"definitions", SCHEMA_ANNOTATION, FORM_SCHEMA_MAP},
 	{"$id", SCHEMA_ANNOTATION, FORM_TEXT},     /* schema_names_add */
 	{"$anchor", SCHEMA_ANNOTATION, FORM_TEXT}, /* schema_names_add */
-	{"$schema", SCHEMA_ANNOTATION, FORM_TEXT},
-	{"$comment", SCHEMA_ANNOTATION, FORM_TEXT},
-	{"title", SCHEMA_ANNOTATION, FORM_TEXT},
-	{"description", SCHEMA_ANNOTATION, FORM_TEXT},
+	{"$schema", SCHEMA_ANNOTATION, FORM_TEXT}, {"$comment", SCHEMA_ANNOTATION, FORM_TEXT},
+	{"title", SCHEMA_ANNOTATION, FORM_TEXT}, {"description", SCHEMA_ANNOTATION, FORM_TEXT},
 	{"format", SCHEMA_ANNOTATION, FORM_TEXT}, /* not asserted */
-	{"contentEncoding", SCHEMA_ANNOTATION, FORM_TEXT},
-	{"contentMediaType", SCHEMA_ANNOTATION, FORM_TEXT},
-	{"contentSchema", SCHEMA_ANNOTATION, FORM_SCHEMA},
-	{"default", SCHEMA_ANNOTATION, FORM_ANY},
-	{"examples", SCHEMA_ANNOTATION, FORM_ARRAY},
-	{"example", SCHEMA_ANNOTATION, FORM_ANY}, /* OpenAPI's */
-	{"deprecated", SCHEMA_ANNOTATION, FORM_BOOLEAN},
-	{"readOnly", SCHEMA_ANNOTATION, FORM_BOOLEAN},
+	{"contentEncoding", SCHEMA_ANNOTATION, FORM_TEXT}, {"contentMediaType", SCHEMA_ANNOTATION, FORM_TEXT},
+	{"contentSchema", SCHEMA_ANNOTATION, FORM_SCHEMA}, {"default", SCHEMA_ANNOTATION, FORM_ANY},
+	{"examples", SCHEMA_ANNOTATION, FORM_ARRAY}, {"example", SCHEMA_ANNOTATION, FORM_ANY}, /* OpenAPI's */
+	{"deprecated", SCHEMA_ANNOTATION, FORM_BOOLEAN}, {"readOnly", SCHEMA_ANNOTATION, FORM_BOOLEAN},
 	{"writeOnly", SCHEMA_ANNOTATION, FORM_BOOLEAN},
 	{"optional", SCHEMA_ANNOTATION, FORM_ANY}, /* BFCL's functions have it */
 };
@@ -98,7 +74,8 @@ int schema_fail(const struct json_schema *s, const char *format, ...)
 	vsnprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
 	struct str place = buf_str(&s->place);
-	return error_set(s->e, ERR_INPUT, "schema at %.*s: %s", STR_ARG(place.length ? place : str_of("its root")), message);
+	return error_set(
+		s->e, ERR_INPUT, "schema at %.*s: %s", STR_ARG(place.length ? place : str_of("its root")), message);
 }
 
 /* Goes down one step of the place; the return value goes back to schema_leave. */
@@ -178,7 +155,8 @@ static int check_form(const struct json_schema *s, const char *name, enum form f
 {
 	switch (form) {
 	case FORM_BOOLEAN:
-		return json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE) ? 0 : fail_form(s, name, value, "a boolean");
+		return json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE) ? 0
+									       : fail_form(s, name, value, "a boolean");
 	case FORM_TEXT:
 	case FORM_REFERENCE:
 	case FORM_PATTERN:
@@ -196,8 +174,9 @@ static int check_form(const struct json_schema *s, const char *name, enum form f
 	case FORM_POSITIVE:
 		return is_above(value, false) ? 0 : fail_form(s, name, value, "a number above 0");
 	case FORM_COUNT:
-		return json_is_integral(value) && is_above(value, true) ? 0
-									 : fail_form(s, name, value, "an integer from 0 up");
+		return json_is_integral(value) && is_above(value, true)
+			? 0
+			: fail_form(s, name, value, "an integer from 0 up");
 	default:
 		return 0;
 	}
@@ -373,7 +352,8 @@ static int list_uses(struct json_schema *s, struct schema_node *node)
 		if (!row && str_starts_with(member->key, str_of("x-")))
 			continue;
 		if (!row)
-			return schema_fail(s, "unknown keyword \"%.*s\": what it demands cannot be judged", STR_ARG(member->key));
+			return schema_fail(
+				s, "unknown keyword \"%.*s\": what it demands cannot be judged", STR_ARG(member->key));
 		node->uses[node->n_uses++] =
 			(struct schema_use){.keyword = row->keyword, .name = row->name, .value = member};
 	}

@@ -1,6 +1,6 @@
 /* JSON Schema, draft 2020-12, for what tools use (EVALS section 4): type, enum, const, the bounds of numbers, strings,
- * arrays and objects, properties and their kin, items, prefixItems, contains, uniqueItems, pattern, anyOf, oneOf, allOf,
- * not, if/then/else, dependentRequired, dependentSchemas, $defs and local $ref (recursive ones too),
+ * arrays and objects, properties and their kin, items, prefixItems, contains, uniqueItems, pattern, anyOf, oneOf,
+ * allOf, not, if/then/else, dependentRequired, dependentSchemas, $defs and local $ref (recursive ones too),
  * unevaluatedProperties. format is not asserted. A keyword that is not known might constrain: it is an error by its
  * name, never a silent pass; so is a value that the draft's own schema of schemas does not allow. */
 #ifndef ASSAY_EVALS_JSON_SCHEMA_H

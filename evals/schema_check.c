@@ -37,8 +37,8 @@ struct frame {
 	bool *seen;
 };
 
-static int node_check(struct check *c, const struct schema_node *node, const struct json *value, const struct step *at,
-	bool *seen);
+static int node_check(
+	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *seen);
 
 /* ---- What is said ---- */
 
@@ -170,12 +170,13 @@ static int check_number(const struct frame *f, const struct schema_use *use)
 		holds = json_is_multiple(f->value, use->value);
 	} else {
 		enum json_order order = json_number_compare(f->value, use->value);
-		holds = use->keyword == SCHEMA_MINIMUM         ? order == JSON_SAME || order == JSON_GREATER
+		holds = use->keyword == SCHEMA_MINIMUM             ? order == JSON_SAME || order == JSON_GREATER
 			: use->keyword == SCHEMA_MAXIMUM           ? order == JSON_SAME || order == JSON_LESS
 			: use->keyword == SCHEMA_EXCLUSIVE_MINIMUM ? order == JSON_GREATER
 								   : order == JSON_LESS;
 	}
-	return holds ? 1 : invalid(f, use->name, "%.*s against %.*s", STR_ARG(f->value->text), STR_ARG(use->value->text));
+	return holds ? 1
+		     : invalid(f, use->name, "%.*s against %.*s", STR_ARG(f->value->text), STR_ARG(use->value->text));
 }
 
 /* ---- Sizes ---- */
@@ -513,6 +514,11 @@ static int check_dependent_schemas(const struct frame *f, const struct schema_us
 
 /* ---- Schemas of schemas ---- */
 
+static int check_reference(const struct frame *f, const struct schema_use *use)
+{
+	return same_check(f, use->nodes[0]);
+}
+
 static int check_all_of(const struct frame *f, const struct schema_use *use)
 {
 	for (size_t i = 0; i < use->count; i++) {
@@ -559,97 +565,67 @@ static int check_if(const struct frame *f, const struct schema_use *use)
 
 /* ---- One schema ---- */
 
-static int use_check(const struct frame *f, const struct schema_use *use)
-{
-	switch (use->keyword) {
-	case SCHEMA_REF:
-		return same_check(f, use->nodes[0]);
-	case SCHEMA_TYPE:
-		return check_type(f, use);
-	case SCHEMA_ENUM:
-		return check_enum(f, use);
-	case SCHEMA_CONST:
-		return check_const(f, use);
-	case SCHEMA_MULTIPLE_OF:
-	case SCHEMA_MINIMUM:
-	case SCHEMA_MAXIMUM:
-	case SCHEMA_EXCLUSIVE_MINIMUM:
-	case SCHEMA_EXCLUSIVE_MAXIMUM:
-		return check_number(f, use);
-	case SCHEMA_MIN_LENGTH:
-	case SCHEMA_MAX_LENGTH:
-	case SCHEMA_MIN_ITEMS:
-	case SCHEMA_MAX_ITEMS:
-	case SCHEMA_MIN_PROPERTIES:
-	case SCHEMA_MAX_PROPERTIES:
-		return check_size(f, use);
-	case SCHEMA_PATTERN:
-		return check_pattern(f, use);
-	case SCHEMA_UNIQUE_ITEMS:
-		return check_unique(f, use);
-	case SCHEMA_PREFIX_ITEMS:
-		return check_prefix(f, use);
-	case SCHEMA_ITEMS:
-		return check_items(f, use);
-	case SCHEMA_CONTAINS:
-		return check_contains(f, use);
-	case SCHEMA_REQUIRED:
-		return check_required(f, use);
-	case SCHEMA_DEPENDENT_REQUIRED:
-		return check_dependent_required(f, use);
-	case SCHEMA_PROPERTIES:
-		return check_properties(f, use);
-	case SCHEMA_PATTERN_PROPERTIES:
-		return check_pattern_properties(f, use);
-	case SCHEMA_ADDITIONAL_PROPERTIES:
-		return check_additional(f, use);
-	case SCHEMA_PROPERTY_NAMES:
-		return check_names(f, use);
-	case SCHEMA_DEPENDENT_SCHEMAS:
-		return check_dependent_schemas(f, use);
-	case SCHEMA_ALL_OF:
-		return check_all_of(f, use);
-	case SCHEMA_ANY_OF:
-	case SCHEMA_ONE_OF:
-		return check_some_of(f, use);
-	case SCHEMA_NOT:
-		return check_not(f, use);
-	case SCHEMA_IF:
-		return check_if(f, use);
-	case SCHEMA_UNEVALUATED_PROPERTIES:
-		return check_unevaluated(f, use);
-	case SCHEMA_MIN_CONTAINS:
-	case SCHEMA_MAX_CONTAINS:
-	case SCHEMA_THEN:
-	case SCHEMA_ELSE:
-	case SCHEMA_ANNOTATION:
-		return 1;
-	}
-	return 1;
-}
+/* NULL: read by another keyword, or nothing to check. */
+static int (*const checks[])(const struct frame *f, const struct schema_use *use) = {
+	[SCHEMA_REF] = check_reference,
+	[SCHEMA_TYPE] = check_type,
+	[SCHEMA_ENUM] = check_enum,
+	[SCHEMA_CONST] = check_const,
+	[SCHEMA_MULTIPLE_OF] = check_number,
+	[SCHEMA_MINIMUM] = check_number,
+	[SCHEMA_MAXIMUM] = check_number,
+	[SCHEMA_EXCLUSIVE_MINIMUM] = check_number,
+	[SCHEMA_EXCLUSIVE_MAXIMUM] = check_number,
+	[SCHEMA_MIN_LENGTH] = check_size,
+	[SCHEMA_MAX_LENGTH] = check_size,
+	[SCHEMA_PATTERN] = check_pattern,
+	[SCHEMA_MIN_ITEMS] = check_size,
+	[SCHEMA_MAX_ITEMS] = check_size,
+	[SCHEMA_UNIQUE_ITEMS] = check_unique,
+	[SCHEMA_PREFIX_ITEMS] = check_prefix,
+	[SCHEMA_ITEMS] = check_items,
+	[SCHEMA_CONTAINS] = check_contains,
+	[SCHEMA_MIN_PROPERTIES] = check_size,
+	[SCHEMA_MAX_PROPERTIES] = check_size,
+	[SCHEMA_REQUIRED] = check_required,
+	[SCHEMA_DEPENDENT_REQUIRED] = check_dependent_required,
+	[SCHEMA_PROPERTIES] = check_properties,
+	[SCHEMA_PATTERN_PROPERTIES] = check_pattern_properties,
+	[SCHEMA_ADDITIONAL_PROPERTIES] = check_additional,
+	[SCHEMA_PROPERTY_NAMES] = check_names,
+	[SCHEMA_DEPENDENT_SCHEMAS] = check_dependent_schemas,
+	[SCHEMA_ALL_OF] = check_all_of,
+	[SCHEMA_ANY_OF] = check_some_of,
+	[SCHEMA_ONE_OF] = check_some_of,
+	[SCHEMA_NOT] = check_not,
+	[SCHEMA_IF] = check_if,
+	[SCHEMA_UNEVALUATED_PROPERTIES] = check_unevaluated,
+	[SCHEMA_ANNOTATION] = NULL,
+};
 
-static int uses_check(struct check *c, const struct schema_node *node, const struct json *value, const struct step *at,
-	bool *seen)
+static int uses_check(
+	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *seen)
 {
 	const struct frame f = {c, node, value, at, seen};
 	if (node->source->type == JSON_FALSE)
 		return invalid(&f, "false", "nothing is allowed here");
 	for (size_t i = 0; i < node->n_uses; i++) {
+		const struct schema_use *use = &node->uses[i];
 		TRY(spend(c, 1));
-		int result = use_check(&f, &node->uses[i]);
+		int result = checks[use->keyword] ? checks[use->keyword](&f, use) : 1;
 		if (result != 1)
 			return result;
 	}
 	return 1;
 }
 
-static int node_check(struct check *c, const struct schema_node *node, const struct json *value, const struct step *at,
-	bool *seen)
+static int node_check(
+	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *seen)
 {
 	TRY(spend(c, 1));
 	if (c->depth == DEPTH_LIMIT)
-		return error_set(c->e, ERR_LIMIT, "a value and its schema lead deeper than %d: does a $ref lead to itself?",
-			DEPTH_LIMIT);
+		return error_set(c->e, ERR_LIMIT,
+			"a value and its schema lead deeper than %d: does a $ref lead to itself?", DEPTH_LIMIT);
 	/* unevaluatedProperties sees what its own schema evaluated, not what a schema around it did. */
 	bool *own = NULL, *all = value->type == JSON_OBJECT ? seen : NULL;
 	if (value->type == JSON_OBJECT && schema_use_of(node, SCHEMA_UNEVALUATED_PROPERTIES)) {

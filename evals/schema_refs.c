@@ -96,8 +96,7 @@ static int check_id(const struct json_schema *s, const struct json *id)
 	return 0;
 }
 
-static int add_id(struct json_schema *s, const struct json *object, const struct json *id,
-	const struct json **resource)
+static int add_id(struct json_schema *s, const struct json *object, const struct json *id, const struct json **resource)
 {
 	TRY(check_id(s, id));
 	struct buf uri = {0};
@@ -147,7 +146,7 @@ static int fail_reference(const struct json_schema *s, struct str reference, con
 
 static int hex_digit(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0'
+	return c >= '0' && c <= '9'    ? c - '0'
 		: c >= 'a' && c <= 'f' ? c - 'a' + 10
 		: c >= 'A' && c <= 'F' ? c - 'A' + 10
 				       : -1;
@@ -169,7 +168,8 @@ static void decode_percent(struct str text, struct buf *out)
 static void decode_step(struct str step, struct buf *out)
 {
 	for (size_t i = 0; i < step.length; i++) {
-		bool escaped = step.data[i] == '~' && i + 1 < step.length && (step.data[i + 1] == '0' || step.data[i + 1] == '1');
+		bool escaped = step.data[i] == '~' && i + 1 < step.length &&
+			(step.data[i + 1] == '0' || step.data[i + 1] == '1');
 		if (escaped)
 			i++;
 		buf_append_char(out, escaped && step.data[i] == '0' ? '~' : escaped ? '/' : step.data[i]);
@@ -200,8 +200,8 @@ static bool is_resource(const struct json_schema *s, const struct json *value)
 }
 
 /* pointer is decoded from the URI and begins with '/' or is empty. */
-static int follow_pointer(const struct json_schema *s, struct str pointer, const struct json **at,
-	const struct json **resource)
+static int follow_pointer(
+	const struct json_schema *s, struct str pointer, const struct json **at, const struct json **resource)
 {
 	struct buf step = {0};
 	for (size_t from = 0; from < pointer.length && *at;) {

@@ -56,6 +56,21 @@ int tool_calls_valid(const struct tool_calls *calls, const struct json *tools, s
 
 /* ---- Words ---- */
 
+/* Arguments as JSON; those that hold what JSON has no word for (NaN, 1e400) as text in Python's writing. */
+static void append_arguments(const struct json *arguments, struct buf *out)
+{
+	struct json_document *document = NULL;
+	struct buf text = {0};
+	json_dump_python(arguments, -1, false, &text);
+	if (json_parse(buf_str(&text), NULL, JSON_LAST_KEY_WINS, &document, NULL) == 0)
+		buf_append_str(out, buf_str(&text));
+	else
+		json_write_string(buf_str(&text), false, out);
+	out->failed |= text.failed;
+	json_free(document);
+	buf_free(&text);
+}
+
 void tool_calls_append(const struct tool_calls *calls, struct buf *out)
 {
 	buf_append_char(out, '[');
@@ -70,7 +85,7 @@ void tool_calls_append(const struct tool_calls *calls, struct buf *out)
 			json_write_string(call->raw, false, out);
 		} else {
 			buf_append_text(out, ", \"arguments\": ");
-			json_dump_python(call->arguments, -1, false, out);
+			append_arguments(call->arguments, out);
 		}
 		buf_append_char(out, '}');
 	}
@@ -115,7 +130,8 @@ static int read_format(const struct json *line, enum tool_format *format, struct
 	if (json_is(name, JSON_STRING))
 		return tool_format_parse(name->text.data, format, e);
 	if (name || *format == TOOL_FORMAT_NONE)
-		return error_set(e, ERR_INPUT, "\"format\" is %s, expected hermes, llama3, glm or kimi, here or in --tool-format",
+		return error_set(e, ERR_INPUT,
+			"\"format\" is %s, expected hermes, llama3, glm or kimi, here or in --tool-format",
 			json_type_name(name));
 	return 0;
 }

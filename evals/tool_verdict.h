@@ -10,7 +10,8 @@
  * PRECOND: there are calls. */
 int tool_calls_valid(const struct tool_calls *calls, const struct json *tools, struct buf *why, struct error *e);
 
-/* Appends the calls as a JSON array of {"name", "arguments"} or, for a broken one, {"name", "error", "raw"}. */
+/* Appends the calls as a JSON array of {"name", "arguments"} or, for a broken one, {"name", "error", "raw"}. Arguments
+ * that JSON cannot hold (NaN) are a text. */
 void tool_calls_append(const struct tool_calls *calls, struct buf *out);
 
 /* Appends the names of all leniencies, joined by ", ". */

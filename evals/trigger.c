@@ -33,8 +33,7 @@ static int sample_visit(void *context, const struct store_sample *sample, struct
 	return 0;
 }
 
-static int read_variant(
-	struct store *store, int64_t run_id, int64_t variant_id, struct reading *r, struct error *e)
+static int read_variant(struct store *store, int64_t run_id, int64_t variant_id, struct reading *r, struct error *e)
 {
 	r->called = mem_calloc((size_t)suite_count(r->suite), sizeof(*r->called), e);
 	if (!r->called)

@@ -12,8 +12,8 @@ struct trigger_counts {
 /* 2 both / (2 both + candidate_only + baseline_only); NaN where neither ever calls. */
 double trigger_f1(const struct trigger_counts *c);
 
-/* Puts "trigger_f1,none" of a variant, for the suite as a whole and each of its tasks, from the stored samples that both
- * variants have an answer to. Nothing for a suite without tools. */
+/* Puts "trigger_f1,none" of a variant, for the suite as a whole and each of its tasks, from the stored samples that
+ * both variants have an answer to. Nothing for a suite without tools. */
 int trigger_put(struct store *store, int64_t run_id, int64_t baseline_id, int64_t variant_id, const struct suite *suite,
 	struct error *e);
 

@@ -22,7 +22,8 @@ static void check_line(size_t number, struct str want, struct str got)
 	CHECK_OK(json_parse(got, NULL, JSON_LAST_KEY_WINS, &actual, &test_error));
 	static const char *const members[] = {"id", "valid", "error_type"};
 	for (int i = 0; i < COUNT(members); i++)
-		ck_assert_msg(same_value(json_get(json_root(expected), members[i]), json_get(json_root(actual), members[i])),
+		ck_assert_msg(
+			same_value(json_get(json_root(expected), members[i]), json_get(json_root(actual), members[i])),
 			"line %zu: another %s: %.*s", number, members[i], STR_ARG(got));
 	json_free(expected);
 	json_free(actual);
@@ -77,7 +78,10 @@ static const struct {
 	{"simple_python", STRING, "{\"s\": [\"a b\"]}", "{\"s\": \"a+b\"}", "value_error:string"},
 	{"simple_python", STRING, "{\"s\": [\"i\xcc\x87stanbul\"]}", "{\"s\": \"\xc4\xb0stanbul\"}", NULL},
 	{"simple_python", STRING, "{\"s\": [\"New York\"]}", "{\"s\": \"New\\tYork\"}", "value_error:string"},
-	{"simple_python", STRING, "{\"s\": [\"stra\xc3\x9f" "e\"]}", "{\"s\": \"STRASSE\"}", "value_error:string"},
+	{"simple_python", STRING,
+		"{\"s\": [\"stra\xc3\x9f"
+		"e\"]}",
+		"{\"s\": \"STRASSE\"}", "value_error:string"},
 	{"simple_python", STRING, "{\"s\": [\"x2\"]}", "{\"s\": \"x^2\"}", NULL},
 	{"simple_python", STRING, "{\"s\": [\"\", \"a\"]}", "{\"s\": \"\"}", NULL},
 	{"simple_python", STRING, "{\"s\": [\"a\\u0000b\"]}", "{\"s\": \"A\\u0000B\"}", NULL},
@@ -91,12 +95,12 @@ static const struct {
 		"value_error:others"},
 	{"simple_python", "{\"type\": \"float\"}", "{\"s\": [5]}", "{\"s\": 5}", NULL},
 	{"simple_python", "{\"type\": \"float\"}", "{\"s\": [5.0]}", "{\"s\": NaN}", "value_error:others"},
-	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1, 2], \"\"]}", "{\"s\": []}",
-		NULL},
-	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1, 2]]}", "{\"s\": [2, 1]}",
-		"value_error:list/tuple"},
-	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1]]}", "{\"s\": [\"1\"]}",
-		"type_error:nested"},
+	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1, 2], \"\"]}",
+		"{\"s\": []}", NULL},
+	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1, 2]]}",
+		"{\"s\": [2, 1]}", "value_error:list/tuple"},
+	{"simple_python", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}", "{\"s\": [[1]]}",
+		"{\"s\": [\"1\"]}", "type_error:nested"},
 	{"simple_python", "{\"type\": \"dict\"}", "{\"s\": [{\"k\": [\"v\", \"\"]}]}", "{\"s\": {}}", NULL},
 	{"simple_python", "{\"type\": \"dict\"}", "{\"s\": [{\"k\": [\"v\"]}]}", "{\"s\": {\"l\": \"v\"}}",
 		"value_error:dict_key"},
@@ -116,14 +120,17 @@ START_TEST(judges)
 {
 	struct buf line = {0}, out = {0};
 	buf_printf(&line,
-		"{\"id\": \"x\", \"category\": \"%s\", \"underscore_to_dot\": true, \"function\": [{\"name\": \"f.g\", \"parameters\": "
-		"{\"properties\": {\"s\": %s, \"t\": {\"type\": \"string\"}}, \"required\": [\"s\"]}}], \"ground_truth\": "
+		"{\"id\": \"x\", \"category\": \"%s\", \"underscore_to_dot\": true, \"function\": [{\"name\": \"f.g\", "
+		"\"parameters\": "
+		"{\"properties\": {\"s\": %s, \"t\": {\"type\": \"string\"}}, \"required\": [\"s\"]}}], "
+		"\"ground_truth\": "
 		"[{\"f.g\": %s}], \"model_output\": [{\"f_g\": %s}]}",
 		cases[_i].category, cases[_i].parameter, cases[_i].truth, cases[_i].output);
 	CHECK_OK(bfcl_rescore(NULL, test_write_file("x.jsonl", line.data, line.length), &out, &test_error));
 	char expected[160];
 	if (cases[_i].error_type)
-		snprintf(expected, sizeof(expected), "{\"id\": \"x\", \"valid\": false, \"error_type\": \"%s\"}\n", cases[_i].error_type);
+		snprintf(expected, sizeof(expected), "{\"id\": \"x\", \"valid\": false, \"error_type\": \"%s\"}\n",
+			cases[_i].error_type);
 	else
 		snprintf(expected, sizeof(expected), "{\"id\": \"x\", \"valid\": true, \"error_type\": null}\n");
 	ck_assert_msg(strcmp(buf_text(&out), expected) == 0, "%s: %s", line.data, buf_text(&out));
@@ -132,14 +139,15 @@ START_TEST(judges)
 }
 END_TEST
 
-/* Calls and answers in any order; each answer takes the first call that passes, so a complete matching may be missed. */
+/* Calls and answers in any order; each answer takes the first call that passes, so a complete matching is missed. */
 static const struct {
 	const char *category, *truths, *outputs, *error_type;
 } orders[] = {
-	{"parallel", "[{\"f\": {\"s\": [\"b\"]}}, {\"f\": {\"s\": [\"a\"]}}]", "[{\"f\": {\"s\": \"a\"}}, {\"f\": {\"s\": \"b\"}}]",
-		"null"},
+	{"parallel", "[{\"f\": {\"s\": [\"b\"]}}, {\"f\": {\"s\": [\"a\"]}}]",
+		"[{\"f\": {\"s\": \"a\"}}, {\"f\": {\"s\": \"b\"}}]", "null"},
 	{"parallel", "[{\"f\": {\"s\": [\"a\", \"b\"]}}, {\"f\": {\"s\": [\"a\"]}}]",
-		"[{\"f\": {\"s\": \"a\"}}, {\"f\": {\"s\": \"b\"}}]", "\"parallel_function_checker_no_order:cannot_find_match\""},
+		"[{\"f\": {\"s\": \"a\"}}, {\"f\": {\"s\": \"b\"}}]",
+		"\"parallel_function_checker_no_order:cannot_find_match\""},
 	{"parallel", "[{\"f\": {\"s\": [\"a\"]}}]", "[]", "\"parallel_function_checker_no_order:wrong_count\""},
 	{"multiple", "[{\"f\": {\"s\": [\"a\"]}}]", "[]", "\"multiple_function_checker:wrong_count\""},
 	{"simple_python", "[{\"f\": {\"s\": [\"a\"]}}]", "[]", "\"simple_function_checker:wrong_count\""},
@@ -154,7 +162,8 @@ START_TEST(matches_calls)
 {
 	struct buf line = {0}, out = {0};
 	buf_printf(&line,
-		"{\"id\": \"x\", \"category\": \"%s\", \"function\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": "
+		"{\"id\": \"x\", \"category\": \"%s\", \"function\": [{\"name\": \"f\", \"parameters\": "
+		"{\"properties\": {\"s\": "
 		"{\"type\": \"string\"}}, \"required\": [\"s\"]}}], \"ground_truth\": %s, \"model_output\": %s}",
 		orders[_i].category, orders[_i].truths, orders[_i].outputs);
 	CHECK_OK(bfcl_rescore(NULL, test_write_file("x.jsonl", line.data, line.length), &out, &test_error));
@@ -193,7 +202,8 @@ static const struct {
 	{BFCL_JAVA, "new ArrayList<Integer>() {{ add(1); add( 2 ); }}", "ArrayList", "integer", "[1, 2]"},
 	{BFCL_JAVA, "new ArrayList<>()", "ArrayList", "String", "[]"},
 	{BFCL_JAVA, "list", "ArrayList", "String", "\"list\""},
-	{BFCL_JAVA, "new HashMap<String, Object>() {{ put(\"k\", 1); put(\"l\", \"v\"); }}", "HashMap", "", "{\"k\": 1, \"l\": \"v\"}"},
+	{BFCL_JAVA, "new HashMap<String, Object>() {{ put(\"k\", 1); put(\"l\", \"v\"); }}", "HashMap", "",
+		"{\"k\": 1, \"l\": \"v\"}"},
 	{BFCL_JAVA, "new HashMap<>() {{ }}", "HashMap", "", "{}"},
 	{BFCL_JAVA, "new HashMap<>()", "HashMap", "", "{}"},
 	{BFCL_JAVASCRIPT, "'abc'", "String", "", "\"abc\""},
@@ -208,7 +218,8 @@ static const struct {
 	{BFCL_JAVASCRIPT, " [ [1, 2 ], [3,   4]]", "array", "array", "[[1, 2], [3, 4]]"},
 	{BFCL_JAVASCRIPT, "new Array([1], [2])", "array", "array", "[[1], [2]]"},
 	{BFCL_JAVASCRIPT, "[]", "array", "", "[]"},
-	{BFCL_JAVASCRIPT, "{'a': 1, \"b\": [1, 'x'], c: true}", "dict", "", "{\"a\": 1, \"b\": [1, \"x\"], \"c\": true}"},
+	{BFCL_JAVASCRIPT, "{'a': 1, \"b\": [1, 'x'], c: true}", "dict", "",
+		"{\"a\": 1, \"b\": [1, \"x\"], \"c\": true}"},
 	{BFCL_JAVASCRIPT, "{}", "dict", "", "{}"},
 	{BFCL_JAVASCRIPT, "x", "dict", "", "\"x\""},
 	{BFCL_JAVASCRIPT, "1_000", "array", "", "\"1_000\""},
@@ -243,11 +254,15 @@ static const struct {
 	{"{\"id\": \"simple_python_0\"}", "model_output"},
 	{"{\"id\": \"nonsense_0\", \"model_output\": []}", "nonsense_0"},
 	{"{\"id\": \"simple_python_0\", \"model_output\": []}", "--data"},
-	{"{\"id\": \"simple_python_0\", \"function\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": "
-	 "\"frob\"}}, \"required\": []}}], \"ground_truth\": [{\"f\": {\"a\": [1]}}], \"model_output\": [{\"f\": {\"a\": 1}}]}",
+	{"{\"id\": \"simple_python_0\", \"function\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
+	 "{\"type\": "
+	 "\"frob\"}}, \"required\": []}}], \"ground_truth\": [{\"f\": {\"a\": [1]}}], \"model_output\": [{\"f\": "
+	 "{\"a\": 1}}]}",
 		"\"frob\""},
-	{"{\"id\": \"simple_python_0\", \"function\": [], \"ground_truth\": [], \"model_output\": [{\"f\": {}}]}", "BFCL's form"},
-	{"{\"id\": \"multiple_0\", \"function\": [], \"ground_truth\": [{}], \"model_output\": [{\"f\": {}}]}", "BFCL's form"},
+	{"{\"id\": \"simple_python_0\", \"function\": [], \"ground_truth\": [], \"model_output\": [{\"f\": {}}]}",
+		"BFCL's form"},
+	{"{\"id\": \"multiple_0\", \"function\": [], \"ground_truth\": [{}], \"model_output\": [{\"f\": {}}]}",
+		"BFCL's form"},
 };
 
 START_TEST(refuses)
@@ -255,8 +270,8 @@ START_TEST(refuses)
 	struct buf out = {0};
 	const char *path = test_write_file("bad.jsonl", bad_lines[_i].line, strlen(bad_lines[_i].line));
 	ck_assert_int_eq(bfcl_rescore(NULL, path, &out, &test_error), ERR_INPUT);
-	ck_assert_msg(strstr(test_error.message, bad_lines[_i].message) && strstr(test_error.message, "bad.jsonl:1: "), "%s",
-		test_error.message);
+	ck_assert_msg(strstr(test_error.message, bad_lines[_i].message) && strstr(test_error.message, "bad.jsonl:1: "),
+		"%s", test_error.message);
 	buf_free(&out);
 }
 END_TEST

@@ -74,7 +74,8 @@ START_TEST(compares)
 {
 	struct json_document *a = parse(orders[_i].a), *b = parse(orders[_i].b);
 	ck_assert_int_eq(json_number_compare(json_root(a), json_root(b)), orders[_i].order);
-	enum json_order back = orders[_i].order == JSON_UNORDERED ? JSON_UNORDERED : (enum json_order)(-(int)orders[_i].order);
+	enum json_order back =
+		orders[_i].order == JSON_UNORDERED ? JSON_UNORDERED : (enum json_order)(-(int)orders[_i].order);
 	ck_assert_int_eq(json_number_compare(json_root(b), json_root(a)), back);
 	json_free(a);
 	json_free(b);

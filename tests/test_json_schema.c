@@ -1,4 +1,4 @@
-/* JSON Schema against Python's jsonschema; patterns in ECMA-262's meaning; what is refused, and that work is bounded. */
+/* JSON Schema against Python's jsonschema; patterns in ECMA-262's meaning; what is refused; that work is bounded. */
 #include "datasets/records.h"
 #include "evals/ecma_pattern.h"
 #include "evals/json_schema.h"
@@ -91,26 +91,36 @@ static const struct {
 	{"{\"$ref\": \"#/$defs/n~1m~0o%25\", \"$defs\": {\"n/m~o%\": {\"type\": \"null\"}}}", "null", 1},
 	{"{\"$ref\": \"#here\", \"$defs\": {\"a\": {\"$anchor\": \"here\", \"type\": \"null\"}}}", "1", 0},
 	{"{\"$ref\": \"#/anyOf/1\", \"anyOf\": [{}, {\"type\": \"null\"}]}", "1", 0},
-	{"{\"$ref\": \"#/other/deep\", \"$comment\": \"\", \"x-y\": 1, \"default\": {}, \"$defs\": {}, \"examples\": [{\"type\": "
-	 "\"null\"}], \"allOf\": [{\"$ref\": \"#/examples/0\"}], \"not\": false, \"other\": 1}", "1", ERR_INPUT},
+	{"{\"$ref\": \"#/other/deep\", \"$comment\": \"\", \"x-y\": 1, \"default\": {}, \"$defs\": {}, \"examples\": "
+	 "[{\"type\": "
+	 "\"null\"}], \"allOf\": [{\"$ref\": \"#/examples/0\"}], \"not\": false, \"other\": 1}",
+		"1", ERR_INPUT},
 	{"{\"$ref\": \"#/examples/0\", \"examples\": [{\"type\": \"null\"}]}", "1", 0},
-	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"e.json#/$defs/x\", \"$defs\": {\"e\": {\"$id\": \"e.json\", \"$defs\": "
-	 "{\"x\": {\"type\": \"null\"}}}}}", "1", 0},
-	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"http://a.b/e.json\", \"$defs\": {\"e\": {\"$id\": \"/e.json\", "
-	 "\"type\": \"null\"}}}", "1", 0},
-	{"{\"$defs\": {\"e\": {\"$id\": \"urn:e\", \"$defs\": {\"t\": {\"type\": \"null\"}}, \"$ref\": \"#/$defs/t\"}}, "
-	 "\"$ref\": \"urn:e\"}", "1", 0},
+	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"e.json#/$defs/x\", \"$defs\": {\"e\": {\"$id\": \"e.json\", "
+	 "\"$defs\": "
+	 "{\"x\": {\"type\": \"null\"}}}}}",
+		"1", 0},
+	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"http://a.b/e.json\", \"$defs\": {\"e\": {\"$id\": "
+	 "\"/e.json\", "
+	 "\"type\": \"null\"}}}",
+		"1", 0},
+	{"{\"$defs\": {\"e\": {\"$id\": \"urn:e\", \"$defs\": {\"t\": {\"type\": \"null\"}}, \"$ref\": "
+	 "\"#/$defs/t\"}}, "
+	 "\"$ref\": \"urn:e\"}",
+		"1", 0},
 	{"{\"properties\": {\"next\": {\"$ref\": \"#\"}}, \"additionalProperties\": false}",
 		"{\"next\": {\"next\": {\"next\": {}}}}", 1},
 	{"{\"properties\": {\"next\": {\"$ref\": \"#\"}}, \"additionalProperties\": false}",
 		"{\"next\": {\"next\": {\"last\": {}}}}", 0},
 	/* unevaluatedProperties */
 	{"{\"properties\": {\"a\": {}}, \"allOf\": [{\"unevaluatedProperties\": false}]}", "{\"a\": 1}", 0},
-	{"{\"anyOf\": [{\"properties\": {\"a\": {}}}, {\"properties\": {\"b\": {}}}], \"unevaluatedProperties\": false}",
+	{"{\"anyOf\": [{\"properties\": {\"a\": {}}}, {\"properties\": {\"b\": {}}}], \"unevaluatedProperties\": "
+	 "false}",
 		"{\"a\": 1, \"b\": 2}", 1},
 	{"{\"not\": {\"not\": {\"properties\": {\"a\": {}}}}, \"unevaluatedProperties\": false}", "{\"a\": 1}", 0},
 	{"{\"if\": {\"required\": [\"a\"], \"properties\": {\"a\": {}}}, \"else\": {\"properties\": {\"b\": {}}}, "
-	 "\"unevaluatedProperties\": false}", "{\"b\": 1}", 1},
+	 "\"unevaluatedProperties\": false}",
+		"{\"b\": 1}", 1},
 	/* refused by name */
 	{"{\"frob\": 1}", "1", ERR_INPUT},
 	{"{\"unevaluatedItems\": false}", "1", ERR_INPUT},
@@ -141,8 +151,10 @@ static const struct {
 	{"{\"$ref\": \"#\"}", "1", ERR_LIMIT},
 	{"{\"allOf\": [{\"$ref\": \"#\"}]}", "1", ERR_LIMIT},
 	{"{\"pattern\": \"(a+)+$\"}", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\"", ERR_LIMIT},
-	{"{\"$defs\": {\"a\": {\"anyOf\": [{\"$ref\": \"#/$defs/b\"}, {\"$ref\": \"#/$defs/b\"}]}, \"b\": {\"items\": {\"anyOf\": "
-	 "[{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/a\"}]}, \"not\": {\"type\": \"number\"}}}, \"$ref\": \"#/$defs/a\"}",
+	{"{\"$defs\": {\"a\": {\"anyOf\": [{\"$ref\": \"#/$defs/b\"}, {\"$ref\": \"#/$defs/b\"}]}, \"b\": {\"items\": "
+	 "{\"anyOf\": "
+	 "[{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/a\"}]}, \"not\": {\"type\": \"number\"}}}, \"$ref\": "
+	 "\"#/$defs/a\"}",
 		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ERR_LIMIT},
 };
 
@@ -150,8 +162,8 @@ START_TEST(judges)
 {
 	struct buf why = {0};
 	int result = judge(cases[_i].schema, cases[_i].instance, &why);
-	ck_assert_msg(result == cases[_i].valid, "%s on %s: %d, expected %d (%s)", cases[_i].schema, cases[_i].instance, result,
-		cases[_i].valid, result < 0 ? test_error.message : buf_text(&why));
+	ck_assert_msg(result == cases[_i].valid, "%s on %s: %d, expected %d (%s)", cases[_i].schema, cases[_i].instance,
+		result, cases[_i].valid, result < 0 ? test_error.message : buf_text(&why));
 	ck_assert_int_eq(why.length > 0, result == 0);
 	buf_free(&why);
 }
@@ -197,7 +209,10 @@ static const struct {
 	{"b", "abc", 1},
 	{"^a$", "a\n", 0},
 	{"a.c", "a\nc", 0},
-	{"a.c", "a\xe2\x80\xa8" "c", 0},
+	{"a.c",
+		"a\xe2\x80\xa8"
+		"c",
+		0},
 	{"^.$", "\xf0\x9f\x98\x80", 1},
 	{"^\\d$", "\xd9\xa3", 0},
 	{"^\\w$", "\xc3\xa9", 0},
@@ -219,7 +234,10 @@ static const struct {
 	{"^\\ud83d\\ude00$", "\xf0\x9f\x98\x80", 1},
 	{"^\\x41\\cA\\0\\v$", "A\x01", 0},
 	{"^\\x41\\cJ\\v$", "A\n\v", 1},
-	{"^\\p{L}+$", "\xc3\xa9" "a", 1},
+	{"^\\p{L}+$",
+		"\xc3\xa9"
+		"a",
+		1},
 	{"^(?<q>['\"])a\\k<q>$", "'a'", 1},
 	{"^(a)?\\1b$", "b", 1},
 	{"^(a)\\10$", "aa0", -1},
@@ -255,8 +273,8 @@ START_TEST(finds_patterns)
 	struct ecma_pattern *p = NULL;
 	int status = ecma_pattern_new(str_of(patterns[_i].pattern), &p, &test_error);
 	int found = status < 0 ? -1 : ecma_pattern_found(p, str_of(patterns[_i].text), &test_error);
-	ck_assert_msg(found == patterns[_i].found, "'%s' in '%s': %d, expected %d (%s)", patterns[_i].pattern, patterns[_i].text,
-		found, patterns[_i].found, status < 0 ? test_error.message : "");
+	ck_assert_msg(found == patterns[_i].found, "'%s' in '%s': %d, expected %d (%s)", patterns[_i].pattern,
+		patterns[_i].text, found, patterns[_i].found, status < 0 ? test_error.message : "");
 	if (status < 0)
 		ck_assert_int_eq(status, ERR_INPUT);
 	ecma_pattern_delete(p);

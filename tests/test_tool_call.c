@@ -8,7 +8,8 @@ const char *const test_program_name = "tool_call";
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static const char tools_text[] =
-	"[{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": {\"type\": \"object\", \"properties\": "
+	"[{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": {\"type\": \"object\", "
+	"\"properties\": "
 	"{\"n\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}}}}}, {\"name\": \"bare\", \"parameters\": {}}]";
 
 /* What was read, in one line: each call as name(arguments), or name!error; then the leniencies; then the content. */
@@ -43,20 +44,25 @@ static const struct {
 	const char *text, *read;
 } cases[] = {
 	/* Hermes, Qwen */
-	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"arguments\": {\"n\": 1}}\n</tool_call>", "set({\"n\": 1}) |  | "},
+	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"arguments\": {\"n\": 1}}\n</tool_call>",
+		"set({\"n\": 1}) |  | "},
 	{TOOL_FORMAT_HERMES,
-		"I will. <tool_call>{\"name\":\"set\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"arguments\": {\"s\": "
+		"I will. <tool_call>{\"name\":\"set\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"arguments\": "
+		"{\"s\": "
 		"\"x\"}, \"name\": \"b.c\"}\n</tool_call>",
 		"set({}) b.c({\"s\": \"x\"}) |  | I will."},
 	{TOOL_FORMAT_HERMES, "<think>\n<tool_call>{}</tool_call>\n</think>\n\nNo.", " |  | No."},
 	{TOOL_FORMAT_HERMES, "<think>\n<tool_call>{}", " |  | "},
 	{TOOL_FORMAT_HERMES, "Just text { \"name\": 1 }", " |  | Just text { \"name\": 1 }"},
 	{TOOL_FORMAT_HERMES, "", " |  | "},
-	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"arguments\": {\"n\": 1}}", "set({\"n\": 1}) | unclosed | "},
-	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"argum", "!no JSON: line 1, column 17: the string that begins "
-									 "here has no closing quote | unclosed | "},
-	{TOOL_FORMAT_HERMES, "<tool_call></tool_call>", "!no JSON: line 1, column 1: expected a JSON value, found the end of "
-							"the text |  | "},
+	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"arguments\": {\"n\": 1}}",
+		"set({\"n\": 1}) | unclosed | "},
+	{TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"set\", \"argum",
+		"!no JSON: line 1, column 17: the string that begins "
+		"here has no closing quote | unclosed | "},
+	{TOOL_FORMAT_HERMES, "<tool_call></tool_call>",
+		"!no JSON: line 1, column 1: expected a JSON value, found the end of "
+		"the text |  | "},
 	{TOOL_FORMAT_HERMES, "<tool_call>[1]</tool_call>", "!array, expected an object |  | "},
 	{TOOL_FORMAT_HERMES, "<tool_call>{\"name\": 5, \"arguments\": {}}</tool_call>",
 		"!\"name\" is number, expected a string |  | "},
@@ -87,7 +93,8 @@ static const struct {
 	{TOOL_FORMAT_HERMES, "<tool_call>{\"Name\": \"set\", \"Arguments\": {\"n\": 1}}</tool_call>",
 		"!\"name\" is missing, expected a string |  | "},
 	{TOOL_FORMAT_HERMES,
-		"<tool_call>{\"name\": \"set\", \"arguments\": {\"n\": 1}}\n{\"name\": \"set\", \"arguments\": {\"n\": 2}}</tool_call>",
+		"<tool_call>{\"name\": \"set\", \"arguments\": {\"n\": 1}}\n{\"name\": \"set\", \"arguments\": {\"n\": "
+		"2}}</tool_call>",
 		"!no JSON: line 2, column 1: expected the end of the text after the JSON value, found '{' |  | "},
 	{TOOL_FORMAT_HERMES, "<tool_call>{\"name\": \"set\", \"arguments\": {\"s\": \"\\d+\"}}</tool_call>",
 		"!no JSON: line 1, column 38: expected one of \"\\/bfnrtu after '\\', found 'd' |  | "},
@@ -100,10 +107,13 @@ static const struct {
 	{TOOL_FORMAT_LLAMA3,
 		"{\"name\": \"set\", \"parameters\": {\"s\": \"a;}\\\"{\"}}; {\"name\": \"bare\", \"parameters\": {}}",
 		"set({\"s\": \"a;}\\\"{\"}) bare({}) |  | "},
-	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"arguments\": {\"n\": 1}}", "set({\"n\": 1}) | arguments-for-parameters | "},
-	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}}\nThat is all.", "set({\"n\": 1}) | text-behind | "},
-	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}", "!no JSON: line 1, column 39: expected ',' or '}', "
-									     "found the end of the text |  | "},
+	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"arguments\": {\"n\": 1}}",
+		"set({\"n\": 1}) | arguments-for-parameters | "},
+	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}}\nThat is all.",
+		"set({\"n\": 1}) | text-behind | "},
+	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}",
+		"!no JSON: line 1, column 39: expected ',' or '}', "
+		"found the end of the text |  | "},
 	{TOOL_FORMAT_LLAMA3, "{\"answer\": 5}", " |  | {\"answer\": 5}"},
 	{TOOL_FORMAT_LLAMA3, "The answer: {\"name\": \"set\", \"parameters\": {}}",
 		" |  | The answer: {\"name\": \"set\", \"parameters\": {}}"},
@@ -111,24 +121,28 @@ static const struct {
 		"!no JSON object behind <|python_tag|> |  | "},
 	/* GLM */
 	{TOOL_FORMAT_GLM,
-		"<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n<arg_key>s</arg_key>\n<arg_value>5</arg_value>\n"
+		"<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n<arg_key>s</arg_key>\n<arg_value>5</"
+		"arg_value>\n"
 		"</tool_call>",
 		"set({\"n\": 5, \"s\": \"5\"}) |  | "},
 	{TOOL_FORMAT_GLM, "<tool_call>set<arg_key>s</arg_key><arg_value> a \"b\" </arg_value></tool_call>",
 		"set({\"s\": \" a \\\"b\\\" \"}) |  | "},
-	{TOOL_FORMAT_GLM, "<tool_call>other\n<arg_key>l</arg_key>\n<arg_value>[1, {\"a\": null}]</arg_value>\n</tool_call>",
+	{TOOL_FORMAT_GLM,
+		"<tool_call>other\n<arg_key>l</arg_key>\n<arg_value>[1, {\"a\": null}]</arg_value>\n</tool_call>",
 		"other({\"l\": [1, {\"a\": null}]}) |  | "},
 	{TOOL_FORMAT_GLM, "<think>x</think>\nOk.\n<tool_call>bare\n</tool_call>", "bare({}) |  | Ok."},
 	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>five</arg_value>\n</tool_call>",
 		"set({\"n\": \"five\"}) | value-as-text | "},
 	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>True</arg_value>\n</tool_call>",
 		"set({\"n\": true}) | python-literal | "},
-	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n<arg_key>n</arg_key>\n"
-			  "<arg_value>2</arg_value></tool_call>",
+	{TOOL_FORMAT_GLM,
+		"<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n<arg_key>n</arg_key>\n"
+		"<arg_value>2</arg_value></tool_call>",
 		"set({\"n\": 2}) |  | "},
 	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>5", "set({\"n\": 5}) | unclosed | "},
 	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n", "set!<arg_key> is not closed | unclosed | "},
-	{TOOL_FORMAT_GLM, "<tool_call>set\n<arg_key>n</arg_key>\n<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>",
+	{TOOL_FORMAT_GLM,
+		"<tool_call>set\n<arg_key>n</arg_key>\n<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>",
 		"set!argument \"n\" has no <arg_value> |  | "},
 	{TOOL_FORMAT_GLM, "<tool_call>\n</tool_call>", "!no name |  | "},
 	/* Kimi */
@@ -139,11 +153,13 @@ static const struct {
 	{TOOL_FORMAT_KIMI, CALL("functions.set:0", "{\"n\": 1}"), "set({\"n\": 1}) | no-section | "},
 	{TOOL_FORMAT_KIMI, BEGIN "<|tool_call_begin|>functions.set:0<|tool_call_argument_begin|>{\"n\": 1}" END,
 		"set({\"n\": 1}) | unclosed | "},
-	{TOOL_FORMAT_KIMI, BEGIN "<|tool_call_begin|>functions.set:0" END, "set!no <|tool_call_argument_begin|> | unclosed | "},
+	{TOOL_FORMAT_KIMI, BEGIN "<|tool_call_begin|>functions.set:0" END,
+		"set!no <|tool_call_argument_begin|> | unclosed | "},
 	{TOOL_FORMAT_KIMI, BEGIN CALL("functions.:0", "{}") END, "!no name |  | "},
 	{TOOL_FORMAT_KIMI, BEGIN CALL("functions.set:0", "{\"n\": }") END,
 		"set!no JSON: line 1, column 7: expected a JSON value, found '}' |  | "},
-	{TOOL_FORMAT_KIMI, BEGIN CALL("functions.set:0", "5") END, "set!the arguments are number, expected an object |  | "},
+	{TOOL_FORMAT_KIMI, BEGIN CALL("functions.set:0", "5") END,
+		"set!the arguments are number, expected an object |  | "},
 	{TOOL_FORMAT_KIMI, BEGIN END, " |  | " BEGIN END},
 	{TOOL_FORMAT_NONE, "<tool_call>{}</tool_call>", " |  | <tool_call>{}</tool_call>"},
 };
@@ -156,8 +172,8 @@ START_TEST(reads)
 	CHECK_OK(json_parse(str_of(tools_text), NULL, JSON_LAST_KEY_WINS, &tools, &test_error));
 	CHECK_OK(tool_calls_parse(cases[_i].format, str_of(cases[_i].text), json_root(tools), &calls, &test_error));
 	describe(&calls, &read);
-	ck_assert_msg(strcmp(buf_text(&read), cases[_i].read) == 0, "%s:\n%s\nexpected\n%s", cases[_i].text, buf_text(&read),
-		cases[_i].read);
+	ck_assert_msg(strcmp(buf_text(&read), cases[_i].read) == 0, "%s:\n%s\nexpected\n%s", cases[_i].text,
+		buf_text(&read), cases[_i].read);
 	tool_calls_free(&calls);
 	json_free(tools);
 	buf_free(&read);
@@ -204,7 +220,8 @@ START_TEST(knows_templates)
 	if (!path)
 		SKIP("no %s", relative);
 	struct buf text = test_read_file(path);
-	ck_assert_str_eq(tool_format_name(tool_format_of_template(buf_str(&text))), tool_format_name(templates[_i].format));
+	ck_assert_str_eq(
+		tool_format_name(tool_format_of_template(buf_str(&text))), tool_format_name(templates[_i].format));
 	buf_free(&text);
 }
 END_TEST
@@ -243,7 +260,8 @@ START_TEST(long_texts_end)
 		const char *piece;
 	} pieces[] = {{TOOL_FORMAT_HERMES, "<tool_call>"}, {TOOL_FORMAT_HERMES, "<tool_call></tool_call>"},
 		{TOOL_FORMAT_LLAMA3, "{"}, {TOOL_FORMAT_LLAMA3, "{};"}, {TOOL_FORMAT_LLAMA3, "{\"name\"}"},
-		{TOOL_FORMAT_GLM, "<tool_call>a<arg_key>"}, {TOOL_FORMAT_GLM, "<arg_key></arg_key><arg_value></arg_value>"},
+		{TOOL_FORMAT_GLM, "<tool_call>a<arg_key>"},
+		{TOOL_FORMAT_GLM, "<arg_key></arg_key><arg_value></arg_value>"},
 		{TOOL_FORMAT_KIMI, "<|tool_call_begin|>"}, {TOOL_FORMAT_KIMI, "<|tool_call_end|><|tool_call_begin|>"},
 		{TOOL_FORMAT_HERMES, "</think>"}};
 	struct buf text = {0};

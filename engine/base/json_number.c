@@ -3,7 +3,7 @@
 #include <math.h>
 
 enum {
-	MAX_DIGITS = 4300,       /* sys.int_info.default_max_str_digits */
+	MAX_DIGITS = 4300,      /* sys.int_info.default_max_str_digits */
 	DOUBLE_TEXT_SIZE = 320, /* the largest double has 309 digits before the point */
 };
 

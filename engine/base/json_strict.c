@@ -282,7 +282,9 @@ static int parse_python_constant(struct parser *p, size_t length, struct json *n
 {
 	const char *first = p->at;
 	if (!(p->flags & JSON_PYTHON_CONSTANTS))
-		return fail(p, first, "expected a JSON value, found '%c' of %.*s, which Python's json.loads takes and JSON does not have",
+		return fail(p, first,
+			"expected a JSON value, found '%c' of %.*s, which Python's json.loads takes and JSON does not "
+			"have",
 			*first, (int)length, first);
 	p->at += length;
 	keep_number(p, first, node);

@@ -44,7 +44,8 @@ enum tool_format tool_format_of_template(struct str template)
 		const char *mark;
 		enum tool_format format;
 	} marks[] = {{"<function=", TOOL_FORMAT_NONE}, {"<|tool_calls_section_begin|>", TOOL_FORMAT_KIMI},
-		{"<arg_key>", TOOL_FORMAT_GLM}, {"<tool_call>", TOOL_FORMAT_HERMES}, {"<|python_tag|>", TOOL_FORMAT_LLAMA3}};
+		{"<arg_key>", TOOL_FORMAT_GLM}, {"<tool_call>", TOOL_FORMAT_HERMES},
+		{"<|python_tag|>", TOOL_FORMAT_LLAMA3}};
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		if (str_find(template, str_of(marks[i].mark), 0) != SIZE_MAX)
 			return marks[i].format;
@@ -182,8 +183,8 @@ static void take_reasoning(struct str *text, struct str *reasoning)
 	}
 }
 
-int tool_calls_parse(enum tool_format format, struct str text, const struct json *tools, struct tool_calls *out,
-	struct error *e)
+int tool_calls_parse(
+	enum tool_format format, struct str text, const struct json *tools, struct tool_calls *out, struct error *e)
 {
 	static int (*const parsers[])(struct tool_parser *) = {[TOOL_FORMAT_HERMES] = tool_parse_hermes,
 		[TOOL_FORMAT_LLAMA3] = tool_parse_llama3,

@@ -48,15 +48,15 @@ struct tool_call {
 struct tool_calls {
 	struct tool_call *items; /* [count] */
 	size_t count, capacity;
-	struct str content;  /* the text before the first call, without its reasoning; borrowed */
+	struct str content;   /* the text before the first call, without its reasoning; borrowed */
 	struct str reasoning; /* up to </think>; borrowed */
 };
 
 /* Parses text, which must outlive *out. tools: the array offered ({"type": "function", "function": {..}} or the bare
  * functions), which decides how GLM's values are typed; NULL: none. Text in which no call is begun gives none. Fails
  * only for want of memory. */
-int tool_calls_parse(enum tool_format format, struct str text, const struct json *tools, struct tool_calls *out,
-	struct error *e);
+int tool_calls_parse(
+	enum tool_format format, struct str text, const struct json *tools, struct tool_calls *out, struct error *e);
 void tool_calls_free(struct tool_calls *calls);
 
 /* The function of that name among the tools, or NULL. */

@@ -6,8 +6,8 @@
 
 /* The next part of text between two marks, from *at on. false: no opening mark. Without a closing one the part goes to
  * the end of the text, and *closed is false. *raw has the marks. */
-static bool next_tagged(
-	struct str text, size_t *at, const char *open, const char *close, struct str *raw, struct str *inside, bool *closed)
+static bool next_tagged(struct str text, size_t *at, const char *open, const char *close, struct str *raw,
+	struct str *inside, bool *closed)
 {
 	size_t start = str_find(text, str_of(open), *at);
 	if (start == SIZE_MAX)
@@ -66,8 +66,8 @@ static bool is_json(struct str text, int flags)
 }
 
 /* A value typed by the schema: a string as it stands, the rest as JSON; else what Python would read, else as text. */
-static void append_value(struct tool_call *call, const struct json *function, struct str key, struct str value,
-	struct buf *json)
+static void append_value(
+	struct tool_call *call, const struct json *function, struct str key, struct str value, struct buf *json)
 {
 	static const char *const literals[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
 	if (is_string_parameter(function, key)) {
@@ -101,7 +101,8 @@ static int append_arguments(struct tool_parser *p, struct tool_call *call, struc
 		key = utf8_strip(key);
 		if (!closed)
 			return tool_call_fail(p, call, "<arg_key> is not closed");
-		size_t next = str_find(body, str_of("<arg_key>"), at), opened = str_find(body, str_of("<arg_value>"), at);
+		size_t next = str_find(body, str_of("<arg_key>"), at),
+		       opened = str_find(body, str_of("<arg_value>"), at);
 		if (opened == SIZE_MAX || opened > next)
 			return tool_call_fail(p, call, "argument \"%.*s\" has no <arg_value>", STR_ARG(key));
 		next_tagged(body, &at, "<arg_value>", "</arg_value>", &raw, &value, &closed);

@@ -43,7 +43,8 @@ static int append_conversation(struct conversation *c, const struct json *doc, s
 	TRY(status);
 	const struct json *turn = json_at(question, 0);
 	if (!json_is(turn, JSON_ARRAY) || question->count != 1)
-		return error_set(e, ERR_INPUT, "column \"question\" holds %zu turns, expected one of messages", question->count);
+		return error_set(
+			e, ERR_INPUT, "column \"question\" holds %zu turns, expected one of messages", question->count);
 	TRY(conversation_append(c, turn, e));
 	return 1;
 }
@@ -94,7 +95,8 @@ static int judge_calls(const struct bfcl_item *item, const struct bfcl_call *cal
 		TRY(bfcl_checker_new(&checker, e));
 	int valid = bfcl_check(checker, item, calls, n_calls, &verdict, e);
 	if (valid == 0)
-		buf_printf(error_type, "%s%s%.*s", verdict.type, verdict.about.length ? ": " : "", STR_ARG(buf_str(&verdict.about)));
+		buf_printf(error_type, "%s%s%.*s", verdict.type, verdict.about.length ? ": " : "",
+			STR_ARG(buf_str(&verdict.about)));
 	bfcl_verdict_free(&verdict);
 	bfcl_checker_delete(checker);
 	return valid;
@@ -197,8 +199,8 @@ static void pool_live(const struct aggregation *a, struct metric_summary *out)
 	metric_pool(results[0].name, results, 4, out);
 }
 
-static int add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit, void *context,
-	struct error *e)
+static int add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+	void *context, struct error *e)
 {
 	const struct aggregation a = {s, tasks, visit, context};
 	struct metric_summary simple, plain, live, irrelevance, all;
@@ -209,7 +211,8 @@ static int add_results(const struct suite *s, const struct metric_summary *tasks
 		&simple, result_of(&a, "multiple"), result_of(&a, "parallel"), result_of(&a, "parallel_multiple")};
 	mean_of(kinds, 4, &plain);
 	pool_live(&a, &live);
-	const struct metric_summary *const silences[] = {result_of(&a, "irrelevance"), result_of(&a, "live_irrelevance")};
+	const struct metric_summary *const silences[] = {
+		result_of(&a, "irrelevance"), result_of(&a, "live_irrelevance")};
 	mean_of(silences, 2, &irrelevance);
 	const struct metric_summary *const parts[] = {&plain, &live, &irrelevance};
 	mean_of(parts, 3, &all);

@@ -56,7 +56,8 @@ static void check_python(struct str text, bool is_json)
 	json_dump_python(json_root(first), -1, false, &dumped);
 	require(json_parse(buf_str(&dumped), NULL, JSON_PYTHON_CONSTANTS, &second, &e) == 0, e.message);
 	bool equal = json_equal(json_root(first), json_root(second), JSON_EQUAL_PYTHON, &work);
-	require(equal || work == 0 || str_find(buf_str(&dumped), str_of("NaN"), 0) != SIZE_MAX, "written and read, it differs");
+	require(equal || work == 0 || str_find(buf_str(&dumped), str_of("NaN"), 0) != SIZE_MAX,
+		"written and read, it differs");
 	json_free(first);
 	json_free(second);
 	buf_free(&dumped);

@@ -33,7 +33,8 @@ static void try_pattern(struct str text)
 	struct ecma_pattern *p = NULL;
 	struct error e = {0};
 	int status = ecma_pattern_new(text, &p, &e);
-	require((status == 0) == (p != NULL) && (status == 0) == (e.message[0] == '\0'), "pattern: status and message disagree");
+	require((status == 0) == (p != NULL) && (status == 0) == (e.message[0] == '\0'),
+		"pattern: status and message disagree");
 	if (p)
 		ecma_pattern_found(p, text, &e);
 	ecma_pattern_delete(p);

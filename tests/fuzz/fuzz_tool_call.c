@@ -15,9 +15,9 @@ static void require(bool holds, const char *what)
 	abort();
 }
 
-static const char tools_text[] =
-	"[{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": {\"type\": \"object\", \"properties\": "
-	"{\"n\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}}}}}]";
+static const char tools_text[] = "[{\"type\": \"function\", \"function\": {\"name\": \"set\", \"parameters\": "
+				 "{\"type\": \"object\", \"properties\": "
+				 "{\"n\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}}}}}]";
 
 static bool is_inside(struct str part, struct str text)
 {
@@ -47,16 +47,16 @@ static void try_format(enum tool_format format, struct str text)
 
 static void try_literal(uint8_t choice, struct str text)
 {
-	static const char *const types[] = {"integer", "float", "double", "long", "boolean", "char", "String", "any", "Array",
-		"ArrayList", "HashMap", "Bigint", "Boolean", "dict", "array"};
+	static const char *const types[] = {"integer", "float", "double", "long", "boolean", "char", "String", "any",
+		"Array", "ArrayList", "HashMap", "Bigint", "Boolean", "dict", "array"};
 	struct bfcl_checker *checker;
 	struct json_document *document = NULL;
 	struct buf json = {0};
 	struct error e = {0};
 	require(bfcl_checker_new(&checker, &e) == 0, e.message);
 	int status = bfcl_convert(checker, choice & 1 ? BFCL_JAVA : BFCL_JAVASCRIPT, text,
-		str_of(types[choice % (sizeof(types) / sizeof(types[0]))]), choice & 2 ? str_of("float") : (struct str){0}, &json,
-		&e);
+		str_of(types[choice % (sizeof(types) / sizeof(types[0]))]),
+		choice & 2 ? str_of("float") : (struct str){0}, &json, &e);
 	/* Texts of a JSON document are UTF-8; here they may be anything, which a pattern may refuse. */
 	if (status == 0)
 		require(json_parse(buf_str(&json), NULL, JSON_PYTHON_CONSTANTS, &document, &e) == 0, e.message);
