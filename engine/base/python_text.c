@@ -231,7 +231,8 @@ static const struct {
 
 static void append_capital(int32_t c, bool title, struct buf *out)
 {
-	for (size_t i = 0; i < sizeof(long_capitals) / sizeof(long_capitals[0]); i++) {
+	bool listed = c >= long_capitals[0].small;
+	for (size_t i = 0; listed && i < sizeof(long_capitals) / sizeof(long_capitals[0]); i++) {
 		if (long_capitals[i].small != c)
 			continue;
 		const int32_t *capital = title ? long_capitals[i].title : long_capitals[i].upper;

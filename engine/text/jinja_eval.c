@@ -87,7 +87,8 @@ static int index_item(struct jinja_run *r, const struct jinja_value *v, int64_t 
 	if (v->type == JINJA_RANGE)
 		*out = jinja_int(v->range->start + place * v->range->step);
 	else if (v->type == JINJA_TEXT)
-		*out = jinja_text(jinja_characters(v->text, (size_t)place, (size_t)place + 1));
+		*out = jinja_text(
+			jinja_characters(v->text, (size_t)place, (size_t)place + 1)); /* as much work as its length */
 	else
 		*out = v->list->items[place];
 	return 0;
@@ -164,7 +165,7 @@ static int slice_resolve(struct jinja_run *r, const struct jinja_value bounds[3]
 
 static int slice_text(struct jinja_run *r, struct str s, struct slice slice, struct jinja_value *out)
 {
-	TRY(jinja_work_bytes(r, s.length));
+	TRY(jinja_work_text(r, s.length));
 	if (slice.step == 1) {
 		*out = jinja_text(jinja_characters(s, (size_t)slice.start, (size_t)(slice.start + slice.count)));
 		return 0;

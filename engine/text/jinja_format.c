@@ -167,7 +167,7 @@ static int format_number(struct jinja_run *r, const struct spec *s, const struct
 static int format_text(struct jinja_run *r, const struct spec *s, struct str text, struct buf *out)
 {
 	struct jinja_value padded;
-	TRY(jinja_work_bytes(r, text.length));
+	TRY(jinja_work_text(r, text.length));
 	if (s->precision >= 0)
 		text = jinja_characters(text, 0, (size_t)s->precision);
 	int64_t length = (int64_t)utf8_count(text), missing = s->width > length ? s->width - length : 0;

@@ -120,7 +120,7 @@ static int strftime_now(struct jinja_run *r, const struct jinja_call *c, struct 
 	struct buf text = {0};
 	TRY(jinja_need_text(r, c, 0, &format));
 	r->asked_for_date = true;
-	TRY(jinja_work_bytes(r, 32 * format.length));
+	TRY(jinja_work(r, 8 * format.length));
 	jinja_strftime(&r->now, format, &text);
 	return jinja_buf_keep(r, jinja_append_text(r, &text, ""), &text, out);
 }

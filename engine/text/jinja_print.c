@@ -50,7 +50,7 @@ static int repr_text(struct jinja_run *r, struct str s, struct buf *out)
 	bool single = memchr(s.length ? s.data : "", '\'', s.length) != NULL;
 	bool twofold = memchr(s.length ? s.data : "", '"', s.length) != NULL;
 	char quote = single && !twofold ? '"' : '\'';
-	TRY(jinja_work_bytes(r, 4 * s.length));
+	TRY(jinja_work_text(r, s.length));
 	buf_append_char(out, quote);
 	for (size_t position = 0; position < s.length;) {
 		int32_t c = utf8_next(s, &position);
@@ -224,7 +224,7 @@ static int dump_break(struct dump *d)
 
 static int dump_text(struct dump *d, struct str s)
 {
-	TRY(jinja_work_bytes(d->r, 4 * s.length));
+	TRY(jinja_work_text(d->r, s.length));
 	json_write_string(s, d->style->ensure_ascii, d->out);
 	return jinja_append_text(d->r, d->out, "");
 }

@@ -49,7 +49,7 @@ static bool ends_line(int32_t c)
 
 int jinja_split_lines(struct jinja_run *r, struct str s, bool keep_ends, struct jinja_list *out)
 {
-	TRY(jinja_work_bytes(r, 4 * s.length));
+	TRY(jinja_work_text(r, s.length));
 	size_t start = 0;
 	for (size_t position = 0; position < s.length;) {
 		size_t here = position;
@@ -126,13 +126,13 @@ int jinja_join(struct jinja_run *r, struct str between, const struct jinja_list 
 
 static int fill_append(struct jinja_run *r, int64_t count, int32_t fill, struct buf *out)
 {
-	char bytes[4];
-	struct str one = {bytes, utf8_encode(fill, bytes)};
-	for (int64_t i = 0; i < count; i++) {
-		if (i % 32 == 0)
-			TRY(jinja_work(r, 1));
-		TRY(jinja_append(r, out, one));
-	}
+	enum { BLOCK = 64 };
+	char bytes[BLOCK * 4];
+	size_t length = utf8_encode(fill, bytes);
+	for (size_t i = 1; i < BLOCK; i++)
+		memcpy(bytes + i * length, bytes, length);
+	for (; count > 0; count -= BLOCK)
+		TRY(jinja_append(r, out, (struct str){bytes, length * (size_t)(count < BLOCK ? count : BLOCK)}));
 	return 0;
 }
 
@@ -159,7 +159,7 @@ int jinja_change_case(
 	struct jinja_run *r, void (*change)(struct str, struct buf *), struct str s, struct jinja_value *out)
 {
 	struct buf text = {0};
-	TRY(jinja_work_bytes(r, 8 * s.length));
+	TRY(jinja_work(r, s.length));
 	change(s, &text);
 	return jinja_buf_keep(r, jinja_append_text(r, &text, ""), &text, out);
 }

@@ -108,7 +108,7 @@ static int filter_trim(struct jinja_run *r, const struct jinja_call *c, struct j
 	TRY(filter_string(r, c, out));
 	if (given)
 		TRY(jinja_need_text(r, c, 0, &chars));
-	TRY(jinja_work_bytes(r, out->text.length * (given ? 1 + chars.length / 8 : 1)));
+	TRY(jinja_work_text(r, out->text.length * (given ? 1 + chars.length / 8 : 1)));
 	out->text = jinja_strip_text(out->text, given ? &chars : NULL, JINJA_STRIP_LEFT | JINJA_STRIP_RIGHT);
 	return 0;
 }

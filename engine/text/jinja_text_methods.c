@@ -43,7 +43,7 @@ static int strip_ends(struct jinja_run *r, const struct jinja_call *c, int ends,
 	bool given = jinja_given(&c->p[0]);
 	if (given)
 		TRY(jinja_need_text(r, c, 0, &chars));
-	TRY(jinja_work_bytes(r, c->self.text.length * (given ? 1 + chars.length / 8 : 1)));
+	TRY(jinja_work_text(r, c->self.text.length * (given ? 1 + chars.length / 8 : 1)));
 	return text_out(jinja_strip_text(c->self.text, given ? &chars : NULL, ends), c, out);
 }
 
@@ -75,7 +75,7 @@ static int part_between(
 	struct jinja_run *r, const struct jinja_call *c, int first, struct str *out, int64_t *start, bool *inside)
 {
 	int64_t length = (int64_t)utf8_count(c->self.text), end;
-	TRY(jinja_work_bytes(r, 2 * c->self.text.length));
+	TRY(jinja_work_text(r, 2 * c->self.text.length));
 	TRY(jinja_need_int(r, c, first, 0, start));
 	TRY(jinja_need_int(r, c, first + 1, length, &end));
 	*start = *start < 0 ? (*start + length < 0 ? 0 : *start + length) : *start;
@@ -101,6 +101,7 @@ static int test_end(struct jinja_run *r, const struct jinja_call *c, bool at_sta
 		if (parts.items[i].type != JINJA_TEXT)
 			return jinja_fail(r, "%s first arg must be str or a tuple of str, not %s", c->name,
 				jinja_type_name(&parts.items[i]));
+		TRY(jinja_work_bytes(r, parts.items[i].text.length));
 		holds |= inside && has_end(s, parts.items[i].text, at_start);
 	}
 	*out = jinja_bool(holds);
@@ -280,7 +281,7 @@ static int split(struct jinja_run *r, const struct jinja_call *c, bool right, st
 	int64_t most;
 	TRY(jinja_need_int(r, c, 1, -1, &most));
 	TRY(jinja_list_new(r, JINJA_LIST, 0, out));
-	TRY(jinja_work_bytes(r, s.length));
+	TRY(jinja_work_text(r, s.length));
 	int64_t forward = right ? -1 : most;
 	if (!jinja_given(&c->p[0])) {
 		TRY(split_words(r, s, forward, out->list));
@@ -469,7 +470,7 @@ static int all_characters(
 	struct jinja_run *r, struct str s, bool (*holds)(int32_t), bool empty, struct jinja_value *out)
 {
 	bool all = s.length > 0 || empty;
-	TRY(jinja_work_bytes(r, 4 * s.length));
+	TRY(jinja_work_text(r, s.length));
 	for (size_t position = 0; position < s.length && all;) {
 		int32_t c = utf8_next(s, &position);
 		all = holds(c < 0 ? 0xfffd : c);
@@ -496,7 +497,7 @@ CHARACTERS_METHOD(text_isascii, is_ascii, true)
 static int all_cased(struct jinja_run *r, struct str s, enum python_case wanted, struct jinja_value *out)
 {
 	bool all = true, any = false;
-	TRY(jinja_work_bytes(r, 4 * s.length));
+	TRY(jinja_work_text(r, s.length));
 	for (size_t position = 0; position < s.length;) {
 		int32_t c = utf8_next(s, &position);
 		enum python_case is = c < 0 ? PYTHON_UNCASED : python_case_of(c);
@@ -521,7 +522,7 @@ static int text_islower(struct jinja_run *r, const struct jinja_call *c, struct 
 static int text_istitle(struct jinja_run *r, const struct jinja_call *c, struct jinja_value *out)
 {
 	bool all = true, any = false, inside = false;
-	TRY(jinja_work_bytes(r, 4 * c->self.text.length));
+	TRY(jinja_work_text(r, c->self.text.length));
 	for (size_t position = 0; position < c->self.text.length;) {
 		int32_t code = utf8_next(c->self.text, &position);
 		enum python_case is = code < 0 ? PYTHON_UNCASED : python_case_of(code);

@@ -32,6 +32,11 @@ int jinja_work_bytes(struct jinja_run *r, size_t bytes)
 	return jinja_work(r, bytes / 32);
 }
 
+int jinja_work_text(struct jinja_run *r, size_t bytes)
+{
+	return jinja_work(r, bytes / 4);
+}
+
 void *jinja_alloc(struct jinja_run *r, size_t bytes)
 {
 	if (jinja_work_bytes(r, bytes) < 0)
@@ -46,7 +51,7 @@ int jinja_append(struct jinja_run *r, struct buf *out, struct str s)
 {
 	if (s.length > JINJA_TEXT_MAX || out->length + s.length > JINJA_TEXT_MAX)
 		return jinja_fail(r, "a text is longer than %d MiB", JINJA_TEXT_MAX >> 20);
-	TRY(jinja_work_bytes(r, s.length));
+	TRY(jinja_work(r, 1 + s.length / 32));
 	buf_append_str(out, s);
 	return buf_check(out, r->e);
 }
@@ -163,7 +168,7 @@ int jinja_dict_new(struct jinja_run *r, enum jinja_type type, size_t capacity, s
 
 int jinja_dict_find_text(struct jinja_run *r, const struct jinja_dict *dict, struct str key, struct jinja_pair **out)
 {
-	TRY(jinja_work(r, dict->count / 8));
+	TRY(jinja_work(r, dict->count / 8 + key.length / 32));
 	*out = NULL;
 	for (size_t i = 0; i < dict->count && !*out; i++)
 		if (dict->pairs[i].key.type == JINJA_TEXT && str_equal(dict->pairs[i].key.text, key))
@@ -333,7 +338,7 @@ int jinja_length(struct jinja_run *r, const struct jinja_value *v, int64_t *out)
 		return 0;
 	case JINJA_TEXT:
 		*out = (int64_t)utf8_count(v->text);
-		return jinja_work_bytes(r, v->text.length);
+		return jinja_work_text(r, v->text.length);
 	case JINJA_LIST:
 	case JINJA_TUPLE:
 		*out = (int64_t)v->list->count;
@@ -499,7 +504,7 @@ int jinja_equal(struct jinja_run *r, const struct jinja_value *a, const struct j
 		return 0;
 	case JINJA_TEXT:
 		*out = str_equal(a->text, b->text);
-		return jinja_work_bytes(r, *out ? a->text.length : 0);
+		return jinja_work_bytes(r, a->text.length == b->text.length ? a->text.length : 0);
 	case JINJA_LIST:
 	case JINJA_TUPLE:
 		TRY(jinja_nest(r));

@@ -13,7 +13,7 @@
 #include "engine/base/str.h"
 
 enum {
-	JINJA_STEPS = 8000000,        /* nodes evaluated, values compared, and 32 bytes copied or searched */
+	JINJA_STEPS = 8000000,        /* nodes evaluated, values compared, pieces of text written */
 	JINJA_TEXT_MAX = 32 << 20,    /* bytes of one string, and of the output */
 	JINJA_MEMORY_MAX = 256 << 20, /* bytes of all values of a rendering */
 	JINJA_DEPTH_MAX = 1500,       /* expressions and statements inside each other, macros' calls included */
@@ -117,8 +117,9 @@ struct jinja_run {
 int jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes that much of the rendering's steps. */
 int jinja_work(struct jinja_run *r, size_t steps);
-/* The same for bytes copied or searched. */
+/* The same for bytes copied or searched, and for text gone through character by character. */
 int jinja_work_bytes(struct jinja_run *r, size_t bytes);
+int jinja_work_text(struct jinja_run *r, size_t bytes);
 /* NULL after jinja_fail. */
 void *jinja_alloc(struct jinja_run *r, size_t bytes);
 /* Appends to a text that grows; ERR_INPUT beyond JINJA_TEXT_MAX. */
