@@ -275,18 +275,6 @@ void python_title(struct str text, struct buf *out)
 	}
 }
 
-void python_swapcase(struct str text, struct buf *out)
-{
-	for (size_t position = 0; position < text.length;) {
-		size_t start = position;
-		int32_t c = utf8_next(text, &position);
-		if (c >= 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_LU)
-			lower_one(text, start, out);
-		else
-			append_capital(c < 0 ? 0xfffd : c, false, out);
-	}
-}
-
 enum python_case python_case_of(int32_t c)
 {
 	switch (utf8proc_category(c)) {
@@ -303,4 +291,19 @@ enum python_case python_case_of(int32_t c)
 		return PYTHON_UNCASED;
 	/* the two ordinal indicators are small letters without a capital */
 	return utf8proc_toupper(c) != c || c == 0xaa || c == 0xba ? PYTHON_LOWER : PYTHON_UPPER;
+}
+
+void python_swapcase(struct str text, struct buf *out)
+{
+	for (size_t position = 0; position < text.length;) {
+		size_t start = position;
+		int32_t c = utf8_next(text, &position);
+		enum python_case is = c < 0 ? PYTHON_UNCASED : python_case_of(c);
+		if (is == PYTHON_UPPER)
+			lower_one(text, start, out);
+		else if (is == PYTHON_LOWER)
+			append_capital(c, false, out);
+		else
+			utf8_append(out, c < 0 ? 0xfffd : c);
+	}
 }

@@ -138,18 +138,31 @@ static int add_lists(
 	return 0;
 }
 
+/* Many copies of a short text are written in blocks. */
+static int repeat_text(struct jinja_run *r, struct str s, int64_t times, struct jinja_value *out)
+{
+	enum { BLOCK = 4096 };
+	struct buf text = {0}, block = {0};
+	int status = 0;
+	if (s.length && times > (int64_t)(JINJA_TEXT_MAX / s.length))
+		return jinja_fail(r, "a text is longer than %d MiB", JINJA_TEXT_MAX >> 20);
+	int64_t in_block = 1;
+	for (buf_append_str(&block, s); s.length && block.length < BLOCK && in_block < times; in_block++)
+		buf_append_str(&block, s);
+	for (; times >= in_block && s.length && status == 0; times -= in_block)
+		status = jinja_append(r, &text, buf_str(&block));
+	for (; times > 0 && s.length && status == 0; times--)
+		status = jinja_append(r, &text, s);
+	buf_free(&block);
+	return jinja_buf_keep(r, status, &text, out);
+}
+
 static int repeat(struct jinja_run *r, const struct jinja_value *v, int64_t times, struct jinja_value *out)
 {
 	struct jinja_value copy = *v;
 	int64_t n = times < 0 ? 0 : times;
 	if (v->type == JINJA_TEXT) {
-		struct buf text = {0};
-		int status = 0;
-		if (v->text.length && n > (int64_t)(JINJA_TEXT_MAX / v->text.length))
-			return jinja_fail(r, "a text is longer than %d MiB", JINJA_TEXT_MAX >> 20);
-		for (int64_t i = 0; i < n && status == 0 && v->text.length; i++)
-			status = jinja_append(r, &text, v->text);
-		TRY(jinja_buf_keep(r, status, &text, out));
+		TRY(repeat_text(r, v->text, n, out));
 		out->safe = copy.safe;
 		return 0;
 	}

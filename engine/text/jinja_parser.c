@@ -3,7 +3,7 @@
 
 #include "engine/text/jinja_builtin.h"
 
-enum { PARSER_DEPTH_MAX = 250, EXPRESSION_DEPTH_MAX = 1000 };
+enum { PARSER_DEPTH_MAX = 600, EXPRESSION_DEPTH_MAX = 1000 };
 
 /* ---- What both halves share ---- */
 
