@@ -2,6 +2,18 @@
 
 #include "evals/chat_date.h"
 
+bool chat_is_multiturn(const struct options *o)
+{
+	return !o->multiturn || strcmp(o->multiturn, "true") == 0;
+}
+
+int chat_options_check(const struct options *o, struct error *e)
+{
+	if (o->multiturn && !o->apply_chat_template)
+		return error_set(e, ERR_USAGE, "--fewshot-as-multiturn: expected --apply-chat-template with it");
+	return 0;
+}
+
 int chat_setup_open(struct chat_setup *s, const struct options *o, const char *model, struct error *e)
 {
 	*s = (struct chat_setup){0};

@@ -58,7 +58,7 @@ static int write_suite(
 static int open_text(const struct options *o, struct suite_options *options, struct engine_text **text,
 	struct chat_setup *chat, struct error *e)
 {
-	bool needed = false;
+	bool needed = o->apply_chat_template;
 	for (int i = 0; i < o->n_suites; i++)
 		needed = needed || suite_needs_model(o->suites[i]);
 	char *model = NULL;
@@ -88,6 +88,9 @@ static int write_suites(const struct options *o, const char *data_folder, struct
 		.limit = o->limit,
 		.sample = o->sample,
 		.seed = o->has_seed ? o->seed : HARNESS_SEED,
+		.apply_chat_template = o->apply_chat_template,
+		.multiturn = chat_is_multiturn(o),
+		.system_instruction = o->system_instruction,
 	};
 	struct buf out = {0};
 	struct engine_text *text = NULL;
@@ -121,6 +124,8 @@ int cmd_prompts(const struct options *o, struct error *e)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected --suite with one or more suites"));
 	if (o->hashes == o->samples)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected either --hashes or --samples"));
+	if (chat_options_check(o, e) < 0)
+		return error_exit_code(e->code);
 	if (o->n_arguments > 0)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: unexpected argument \"%s\"", o->arguments[0]));
 	char *bundled = o->data ? NULL : bundled_data(e);

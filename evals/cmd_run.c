@@ -16,7 +16,7 @@ struct run {
 	struct store *store;
 	int64_t run_id;
 	int64_t baseline_id; /* the first variant; 0 before it is put */
-	int errors; /* items without an answer */
+	int errors;          /* items without an answer */
 	struct error first_error;
 };
 
@@ -55,7 +55,8 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		.model = r->plan.model,
 		.model_fingerprint = fingerprint,
 		.tokenizer_hash = engine_text_fingerprint(r->plan.text),
-		.template_hash = engine_text_template_hash(r->plan.text),
+		.template_hash = r->plan.chat.conversations ? engine_template_hash(r->plan.chat.conversations, false)
+							    : engine_text_template_hash(r->plan.text),
 		.numerics_id = facts->numerics,
 		.for_gating = run_plan_for_gating(&r->plan),
 		.provenance = buf_str(&provenance)};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/base/file.h"
+#include "evals/chat_date.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 
@@ -22,7 +23,10 @@ static int suites_open(struct run_plan *p, struct error *e)
 		.conversations = p->chat.conversations,
 		.no_conversations = &p->chat.why,
 		.tool_format = p->chat.tool_format,
-		.now = &p->chat.now};
+		.now = &p->chat.now,
+		.apply_chat_template = o->apply_chat_template,
+		.multiturn = chat_is_multiturn(o),
+		.system_instruction = o->system_instruction};
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
@@ -79,6 +83,7 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 {
 	*p = (struct run_plan){.options = o};
 	TRY(shard_parse(o->shard, &p->shard, e));
+	TRY(chat_options_check(o, e));
 	TRY(model_path(o, &p->model, e));
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
@@ -131,7 +136,8 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		numerics);
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
-	buf_printf(&line, "tool_format %s\n", tool_format_name(p->chat.tool_format));
+	buf_printf(&line, "tool_format %s\nchat %d\n", tool_format_name(p->chat.tool_format),
+		p->options->apply_chat_template);
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
 	for (int s = 0; s < p->n_suites; s++) {
@@ -175,6 +181,28 @@ static void append_files(const struct suite *s, struct buf *out)
 	buf_append_char(out, ']');
 }
 
+/* How prompts became conversations: what decides their bytes besides the suites. The date is null where no template
+ * asked for it. */
+static void append_chat(const struct run_plan *p, struct buf *out)
+{
+	const struct options *o = p->options;
+	char date[CHAT_DATE_SIZE];
+	bool asked = false;
+	chat_date_print(&p->chat.now, date);
+	for (int i = 0; i < p->n_suites; i++)
+		asked |= suite_chat(p->suites[i])->asked_for_date;
+	buf_printf(out, "{\"applied\": %s, \"template\": ", o->apply_chat_template ? "true" : "false");
+	json_write_string(str_of(o->template ? o->template : "default"), false, out);
+	buf_printf(out, ", \"template_hash\": \"%s\", \"fewshot_as_multiturn\": %s, \"system_instruction\": ",
+		p->chat.conversations ? engine_template_hash(p->chat.conversations, false) : "",
+		chat_is_multiturn(o) ? "true" : "false");
+	if (o->system_instruction)
+		json_write_string(str_of(o->system_instruction), false, out);
+	else
+		buf_append_text(out, "null");
+	buf_printf(out, asked ? ", \"date\": \"%s\"}" : ", \"date\": null}", date);
+}
+
 void run_plan_provenance(
 	const struct run_plan *p, const struct engine_facts *f, const char *whole_hash, struct buf *out)
 {
@@ -200,7 +228,8 @@ void run_plan_provenance(
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
-	buf_printf(out, ", \"tool_format\": \"%s\"", tool_format_name(p->chat.tool_format));
+	buf_printf(out, ", \"tool_format\": \"%s\", \"chat\": ", tool_format_name(p->chat.tool_format));
+	append_chat(p, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
@@ -211,6 +240,7 @@ void run_plan_provenance(
 		json_write_string(str_of(suite_name(s)), false, out);
 		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s),
 			suite_total(s));
+		buf_printf(out, "\"systems_dropped\": %d, ", suite_chat(s)->systems_dropped);
 		append_files(s, out);
 		buf_append_char(out, '}');
 	}

@@ -30,6 +30,7 @@ struct suite {
 	struct suite_item *items;   /* [count] */
 	struct item_memory *memory; /* [count] */
 	int count, total;
+	struct suite_chat chat;
 	struct scorer scorer;
 	struct data_file *files; /* [n_files] */
 	int n_files;
@@ -232,10 +233,7 @@ static int append_prompt(const struct suite_type *type, struct conversation *c, 
 	int is_conversation = type->append_conversation ? type->append_conversation(c, record->doc, e) : 0;
 	if (is_conversation != 0)
 		return is_conversation < 0 ? is_conversation : 0;
-	if (c->task->description)
-		buf_append_text(c->out, c->task->description);
-	fewshot_append(shots, c->out);
-	return type->append_question(record->doc, c->out, e);
+	return conversation_append_plain(c, type, shots, record->doc, e);
 }
 
 static int fill_item(const struct suite_type *type, struct conversation *c, const struct record *record,
@@ -259,6 +257,7 @@ static int fill_item(const struct suite_type *type, struct conversation *c, cons
 	item->doc = record->doc;
 	item->tools = memory->tools ? json_root(memory->tools) : NULL;
 	item->tool_format = c->options->tool_format;
+	item->delimiter = str_of(c->options->apply_chat_template ? "" : " ");
 	place_content(type, &content, context_length, memory, item);
 cleanup:
 	doc_content_free(&content);
@@ -270,7 +269,7 @@ static int build_item(struct suite *s, int t, const struct suite_options *option
 {
 	const struct record *record = &s->documents[t].items[doc_id];
 	struct suite_item *item = &s->items[place];
-	struct conversation c = {.task = &s->tasks.items[t], .options = options};
+	struct conversation c = {.task = &s->tasks.items[t], .options = options, .chat = &s->chat};
 	item->truth = s->truths[t].count > 0 ? s->truths[t].items[doc_id].doc : NULL;
 	if (fill_item(s->type, &c, record, shots, &s->memory[place], item, e) < 0)
 		return error_prefix(e, "%s:%zu", s->documents[t].path, record->line);
@@ -429,6 +428,11 @@ int suite_find(const struct suite *s, const char *task, int64_t doc_id)
 		return -1;
 	}
 	return -1;
+}
+
+const struct suite_chat *suite_chat(const struct suite *s)
+{
+	return &s->chat;
 }
 
 int suite_task_count(const struct suite *s)

@@ -32,6 +32,15 @@ struct suite_options {
 	const struct error *no_conversations;        /* why it is NULL; NULL: nobody looked */
 	enum tool_format tool_format;                /* how the model writes calls; TOOL_FORMAT_NONE: not known */
 	const struct tm *now;                        /* what a template is told of the time; NULL: nothing */
+	bool apply_chat_template;                    /* plain questions become conversations, too */
+	bool multiturn;                 /* then shots are turns of their own, else part of the question's */
+	const char *system_instruction; /* before a task's description; NULL: nothing */
+};
+
+/* What the making of conversations met. */
+struct suite_chat {
+	int systems_dropped; /* items whose system message the template refuses: they go without, as in the harness */
+	bool asked_for_date; /* the template writes the date, or something else of the time, into prompts */
 };
 
 struct suite_item {
@@ -40,15 +49,17 @@ struct suite_item {
 	char doc_hash[SHA256_HEX_SIZE], prompt_hash[SHA256_HEX_SIZE], target_hash[SHA256_HEX_SIZE];
 	enum request_kind kind;
 	struct str context;
-	const struct str *choices; /* LOGLIKELIHOOD: choices without the delimiter; the continuation is " " + choice */
+	const struct str *choices; /* LOGLIKELIHOOD: choices without the delimiter before them */
+	struct str
+		delimiter; /* LOGLIKELIHOOD: the continuation is delimiter + choice; " ", in a conversation nothing */
 	int n_choices;
 	int gold;                /* LOGLIKELIHOOD: index of the right choice */
 	struct str target;       /* as the harness writes it in its samples: text, or the gold index in digits */
 	const struct str *until; /* GENERATE: stop strings, in order */
 	int n_until;
-	int max_tokens;         /* GENERATE: max_gen_toks */
-	struct str group;       /* what to report by besides the whole (recall: "24", its filler); often empty */
-	const struct json *doc; /* the record */
+	int max_tokens;               /* GENERATE: max_gen_toks */
+	struct str group;             /* what to report by besides the whole (recall: "24", its filler); often empty */
+	const struct json *doc;       /* the record */
 	const struct json *truth;     /* the record of the right answer, where it stands in a file of its own; NULL */
 	const struct json *tools;     /* what the model is offered: an array; NULL: nothing */
 	enum tool_format tool_format; /* how its calls are written, where there are tools */
@@ -104,6 +115,8 @@ const struct suite_item *suite_item(const struct suite *s, int i);
 /* Index of the item of that task and document, or -1. */
 int suite_find(const struct suite *s, const char *task, int64_t doc_id);
 
+const struct suite_chat *suite_chat(const struct suite *s);
+
 /* The tasks of the suite, in the order of their items. */
 struct suite_task;
 int suite_task_count(const struct suite *s);
@@ -135,8 +148,8 @@ void metric_pool(const char *name, const struct metric_summary *tasks, int n_tas
  * and for each value of the group column ("filler=24"), and what the suite's type adds; for every metric. A value of NaN
  * is none: the item does not count for that metric. */
 typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
-int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit, void *context,
-	struct error *e);
+int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+	void *context, struct error *e);
 /* The metric that says whether a tool was called, or NULL. */
 const char *suite_trigger_metric(const struct suite *s);
 int suite_summarize(const struct suite *s, const double *values, const bool *scored, suite_visit_result *visit,

@@ -6,6 +6,7 @@
 #include "evals/suite_type.h"
 
 extern const struct suite_type suite_type_gsm8k, suite_type_gsm8k_cot, suite_type_arc_easy, suite_type_arc_challenge,
+	suite_type_arc_challenge_chat,
 	suite_type_mmlu, suite_type_mmlu_pro, suite_type_recall, suite_type_recall_made, suite_type_exam, suite_type_toolcall;
 
 /* A name goes to the first row that takes it. */
@@ -14,6 +15,7 @@ static const struct suite_type *const types[] = {
 	&suite_type_gsm8k_cot,
 	&suite_type_arc_easy,
 	&suite_type_arc_challenge,
+	&suite_type_arc_challenge_chat,
 	&suite_type_mmlu_pro,
 	&suite_type_mmlu,
 	&suite_type_recall,

@@ -141,7 +141,7 @@ static int encode_choice(struct target *t, const struct suite_item *item, int ch
 {
 	struct buf continuation = {0};
 
-	buf_append_char(&continuation, ' ');
+	buf_append_str(&continuation, item->delimiter);
 	buf_append_str(&continuation, item->choices[choice]);
 	int status = buf_check(&continuation, e);
 	if (status == 0)

@@ -74,6 +74,7 @@ const struct suite_type suite_type_gsm8k_cot = {
 	.shots = SHOTS_FIRST,
 	.fixed_shots = shots,
 	.n_fixed_shots = sizeof(shots) / sizeof(shots[0]),
+	.question_end = "\nA:",
 	.kind = REQUEST_GENERATE,
 	.metrics = metrics,
 	.n_metrics = 2,
