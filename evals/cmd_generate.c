@@ -72,12 +72,16 @@ static int question_encode(struct session *s, const struct generate_chat *chat, 
 	return status;
 }
 
-static int question_ask(struct session *s, const struct options *o, const struct generate_chat *chat,
+static int question_ask(struct session *s, const struct options *o, struct generate_chat *chat,
 	const struct question *q, struct error *e)
 {
 	struct engine_ids ids;
 
 	TRY(question_encode(s, chat, q, &ids, e));
+	if (generate_chat_offer(chat, q->line, e) < 0) {
+		engine_ids_free(&ids);
+		return e->code;
+	}
 	struct engine_request r = {.tokens = ids.data,
 		.n_tokens = (int)ids.count,
 		.max_tokens = q->max_tokens,
@@ -90,7 +94,7 @@ static int question_ask(struct session *s, const struct options *o, const struct
 	return status;
 }
 
-static int ask_lines(struct session *s, const struct options *o, const struct generate_chat *chat, struct error *e)
+static int ask_lines(struct session *s, const struct options *o, struct generate_chat *chat, struct error *e)
 {
 	struct lines l;
 	int status = lines_open(&l, o->prompts, e);
@@ -116,36 +120,55 @@ static int answer_tokens(const struct engine_result *r)
 	return r->n_generated - (r->ended_by_eos ? 1 : 0);
 }
 
-static void append_json(const struct engine_result *r, struct buf *out)
+/* The calls in answer i; their marks may be special tokens. */
+static int append_calls(const struct session *s, const struct generate_chat *chat, size_t i,
+	const struct engine_result *r, struct buf *out, struct error *e)
+{
+	struct buf text = {0};
+	engine_text_decode(s->text, r->tokens, (size_t)answer_tokens(r), false, &text);
+	int status = buf_check(&text, e);
+	if (status == 0)
+		status = generate_chat_calls(chat, i, buf_str(&text), out, e);
+	buf_free(&text);
+	return status;
+}
+
+static int append_json(const struct session *s, const struct generate_chat *chat, size_t i,
+	const struct engine_result *r, struct buf *out, struct error *e)
 {
 	buf_append_text(out, "{\"text\": ");
 	json_write_string((struct str){r->text.data, r->text_cut}, false, out);
 	buf_append_text(out, ", \"tokens\": [");
-	for (int i = 0; i < answer_tokens(r); i++)
-		buf_printf(out, "%s%d", i ? ", " : "", r->tokens[i]);
+	for (int t = 0; t < answer_tokens(r); t++)
+		buf_printf(out, "%s%d", t ? ", " : "", r->tokens[t]);
 	buf_printf(out, "], \"finish_reason\": \"%s\", \"logprobs\": [", engine_finish_name(r->finish));
-	for (int i = 0; i < answer_tokens(r); i++) {
-		buf_append_text(out, i ? ", " : "");
-		json_write_float_or_null(r->logprobs[i], out);
+	for (int t = 0; t < answer_tokens(r); t++) {
+		buf_append_text(out, t ? ", " : "");
+		json_write_float_or_null(r->logprobs[t], out);
 	}
-	buf_append_text(out, "]}\n");
+	buf_append_char(out, ']');
+	TRY(append_calls(s, chat, i, r, out, e));
+	buf_append_text(out, "}\n");
+	return 0;
 }
 
-static int answer_all(struct session *s, const struct options *o, struct error *e)
+static int answer_all(struct session *s, const struct options *o, const struct generate_chat *chat, struct error *e)
 {
-	for (;;) {
+	for (size_t i = 0;; i++) {
 		const struct engine_result *r;
 		struct buf line = {0};
 		TRY(session_next(s, &r, e));
 		if (!r)
 			return 0;
+		int status = 0;
 		if (o->json) {
-			append_json(r, &line);
+			status = append_json(s, chat, i, r, &line, e);
 		} else {
 			buf_append(&line, r->text.data, r->text_cut);
 			buf_append_char(&line, '\n');
 		}
-		int status = buf_check(&line, e);
+		if (status == 0)
+			status = buf_check(&line, e);
 		if (status == 0)
 			fwrite(buf_text(&line), 1, line.length, stdout);
 		buf_free(&line);
@@ -168,7 +191,7 @@ static int generate(struct session *s, struct generate_chat *chat, const struct 
 		q.prompt = str_of(o->prompt);
 		TRY(question_ask(s, o, chat, &q, e));
 	}
-	return answer_all(s, o, e);
+	return answer_all(s, o, chat, e);
 }
 
 int cmd_generate(const struct options *o, struct error *e)

@@ -1,32 +1,68 @@
 #include "evals/tool_verdict.h"
 
+#include <stdlib.h>
+
 #include "datasets/records.h"
 #include "engine/base/file.h"
 #include "evals/json_schema.h"
 
 /* ---- Validity ---- */
 
+/* The schemas of tools, compiled when they are first called: a text may hold many calls. */
+struct schemas {
+	struct compiled {
+		const struct json *parameters;
+		struct json_schema *schema;
+	} * items;
+	size_t count;
+};
+
+static void schemas_free(struct schemas *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		json_schema_delete(s->items[i].schema);
+	free(s->items);
+}
+
+static int schema_of(struct schemas *s, const struct json *parameters, struct json_schema **out, struct error *e)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->items[i].parameters == parameters) {
+			*out = s->items[i].schema;
+			return 0;
+		}
+	}
+	struct compiled *grown = reallocarray(s->items, s->count + 1, sizeof(*grown));
+	if (!grown)
+		return error_set(e, ERR_MEMORY, "out of memory for %zu schemas", s->count + 1);
+	s->items = grown;
+	TRY(json_schema_new(parameters, out, e));
+	grown[s->count++] = (struct compiled){parameters, *out};
+	return 0;
+}
+
 /* A tool without "parameters" takes any. */
-static int check_schema(const struct json *function, const struct tool_call *call, struct buf *why, struct error *e)
+static int check_schema(struct schemas *schemas, const struct json *function, const struct tool_call *call,
+	struct buf *why, struct error *e)
 {
 	const struct json *parameters = json_get(function, "parameters");
 	struct json_schema *schema = NULL;
 	struct buf reason = {0};
 	if (!parameters)
 		return 1;
-	int result = json_schema_new(parameters, &schema, e);
+	int result = schema_of(schemas, parameters, &schema, e);
 	if (result == 0)
 		result = json_schema_check(schema, call->arguments, &reason, e);
 	if (result == 0)
 		buf_printf(why, "%.*s: %s", STR_ARG(call->name), buf_text(&reason));
 	if (result < 0)
 		error_prefix(e, "tool %.*s", STR_ARG(call->name));
-	json_schema_delete(schema);
 	buf_free(&reason);
 	return result;
 }
 
-static int call_valid(const struct tool_call *call, const struct json *tools, struct buf *why, struct error *e)
+static int call_valid(struct schemas *schemas, const struct tool_call *call, const struct json *tools, struct buf *why,
+	struct error *e)
 {
 	const struct json *function = tool_function_find(tools, call->name);
 	if (call->error) {
@@ -41,17 +77,17 @@ static int call_valid(const struct tool_call *call, const struct json *tools, st
 		buf_printf(why, "no tool is called \"%.*s\"", STR_ARG(call->name));
 		return 0;
 	}
-	return check_schema(function, call, why, e);
+	return check_schema(schemas, function, call, why, e);
 }
 
 int tool_calls_valid(const struct tool_calls *calls, const struct json *tools, struct buf *why, struct error *e)
 {
-	for (size_t i = 0; i < calls->count; i++) {
-		int result = call_valid(&calls->items[i], tools, why, e);
-		if (result != 1)
-			return result;
-	}
-	return 1;
+	struct schemas schemas = {0};
+	int result = 1;
+	for (size_t i = 0; i < calls->count && result == 1; i++)
+		result = call_valid(&schemas, &calls->items[i], tools, why, e);
+	schemas_free(&schemas);
+	return result;
 }
 
 /* ---- Words ---- */

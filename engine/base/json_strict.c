@@ -281,11 +281,11 @@ static size_t python_constant(const struct parser *p)
 static int parse_python_constant(struct parser *p, size_t length, struct json *node)
 {
 	const char *first = p->at;
+	const bool negative = *first == '-';
 	if (!(p->flags & JSON_PYTHON_CONSTANTS))
-		return fail(p, first,
-			"expected a JSON value, found '%c' of %.*s, which Python's json.loads takes and JSON does not "
-			"have",
-			*first, (int)length, first);
+		return fail(p, first + negative,
+			"expected %s, found '%c' of %.*s, which Python's json.loads takes and JSON does not have",
+			negative ? "a digit after '-'" : "a JSON value", first[negative], (int)length, first);
 	p->at += length;
 	keep_number(p, first, node);
 	return 0;
