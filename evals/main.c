@@ -22,6 +22,7 @@ static const struct {
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
 	{"bench", cmd_bench},
+	{"report", cmd_report},
 	{"db", cmd_db},
 };
 

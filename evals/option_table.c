@@ -25,6 +25,10 @@ const struct command_row command_table[] = {
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
 		"multiply-adds, would take at the machine's measured ceilings.\n"},
+	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
+		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
+		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
+		"Plots need gnuplot; without it the tables stand alone.\n"},
 	{"db", DB, 1, CLI_MAX_LIST, "check | vacuum | merge [FILE[:RUN]...] | export FILE", "look after the store",
 		"check    is the file sound: SQLite's own checks, and what assay relies on\n"
 		"vacuum   give free pages back to the file system\n"
@@ -123,6 +127,9 @@ const struct option_row option_table[] = {
 	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
 	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	TEXT_OPTION("html", "FILE", REPORT, html, "write one self-contained page"),
+	TEXT_OPTION("markdown", "FILE", REPORT, markdown, "write tables as Markdown"),
+	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
