@@ -107,6 +107,53 @@ int plot_forest(const struct verdict *v, struct plot *out, struct error *e)
 	return end_plot(out, e);
 }
 
+/* ---- Histogram ---- */
+
+enum { BINS = 41 };
+
+static double moved(const struct pair *p)
+{
+	return p->state == PAIR_COMPLETE ? p->candidate_logprob - p->baseline_logprob : (double)NAN;
+}
+
+int plot_margins(const struct verdict *v, struct plot *out, struct error *e)
+{
+	long bins[BINS] = {0}, n = 0;
+	double most = 0;
+	*out = (struct plot){0};
+	for (size_t i = 0; i < v->pairing->n_pairs; i++)
+		if (isfinite(moved(&v->pairing->pairs[i]))) {
+			most = fmax(most, fabs(moved(&v->pairing->pairs[i])));
+			n++;
+		}
+	if (n < 2 || !(most > 0))
+		return 0;
+	double width = 2 * most / BINS;
+	for (size_t i = 0; i < v->pairing->n_pairs; i++)
+		if (isfinite(moved(&v->pairing->pairs[i])))
+			bins[(int)fmin(BINS - 1, floor((moved(&v->pairing->pairs[i]) + most) / width))]++;
+	buf_printf(&out->alternative,
+		"Histogram of %ld gold choices by how far their log-probability moved from baseline to candidate, at "
+		"most %.3g nat",
+		n, most);
+	buf_append_text(&out->script, "$bins << EOD\n");
+	for (int i = 0; i < BINS; i++) {
+		append_number(&out->script, (i + 0.5) * width - most);
+		buf_printf(&out->script, " %ld\n", bins[i]);
+	}
+	buf_append_text(&out->script, "EOD\n");
+	begin_script(&out->script, 860, 320);
+	buf_append_text(&out->script,
+		"unset key\nset yrange [0:*]\nset xlabel 'candidate minus baseline, nat (left of 0: the gold choice is "
+		"less "
+		"likely)'\nset ylabel 'items'\nset style fill solid 0.6 border\nset boxwidth ");
+	append_number(&out->script, 0.9 * width);
+	buf_append_text(&out->script,
+		"\nset arrow from 0, graph 0 to 0, graph 1 nohead linecolor rgb '#444444' linewidth 1.5\n"
+		"plot $bins using 1:2 with boxes linecolor rgb '#0072b2'\n");
+	return end_plot(out, e);
+}
+
 /* ---- Throughput ---- */
 
 /* A line of the plot: one variant of one run, one length of input and output. */

@@ -14,6 +14,8 @@ void plot_free(struct plot *p);
 
 /* Drops with their intervals and margins, a line each. Points where unit is "points". */
 int plot_forest(const struct verdict *v, struct plot *out, struct error *e);
+/* How far the log-probability of each gold choice moved, as a histogram. */
+int plot_margins(const struct verdict *v, struct plot *out, struct error *e);
 /* Throughput over concurrency, a line per variant; phase "decode" or "prefill". The concurrency at which a variant's
  * cache is full is marked. */
 int plot_throughput(const struct report_data *data, const char *phase, struct plot *out, struct error *e);
