@@ -21,6 +21,9 @@ static const struct {
 	{"logprobs", cmd_logprobs},
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
+	{"compare", cmd_compare},
+	{"diff", cmd_diff},
+	{"gate", cmd_gate},
 	{"bench", cmd_bench},
 	{"db", cmd_db},
 };

@@ -64,7 +64,7 @@ enum result { CASE_PASSED, CASE_FAILED, CASE_ERROR, CASE_SKIPPED, CASE_RESULTS }
 struct test_case {
 	struct buf classname, name;
 	enum result result;
-	const char *message; /* borrowed: the endpoint's reason */
+	struct buf message;
 	double seconds;
 	const struct verdict *verdict;
 	const struct comparison *comparison;
@@ -163,13 +163,25 @@ static enum result result_of(const struct verdict *v, const struct endpoint *x)
 	return failed ? CASE_FAILED : CASE_SKIPPED;
 }
 
-static void finish_case(struct case_list *list, struct test_case *c, enum result result, const char *message)
+static void finish_case(
+	struct case_list *list, struct test_case *c, enum result result, const char *prefix, const char *message)
 {
 	c->result = result;
-	c->message = message;
+	buf_printf(&c->message, "%s%s", prefix, message);
 	c->seconds = seconds_of(c->verdict->pairing->suites + c->first_suite, c->n_suites);
 	make_unique(list, c);
 	list->results[result]++;
+}
+
+static void finish_endpoint(struct case_list *list, struct test_case *c, const struct endpoint *x)
+{
+	enum result result = result_of(c->verdict, x);
+	const char *prefix = result == CASE_PASSED ? ""
+		: result == CASE_FAILED            ? "fail: "
+		: x->tier == TIER_ADVISORY         ? "reported only: "
+		: x->outcome == OUTCOME_FAIL       ? "not decisive: "
+						   : "inconclusive: ";
+	finish_case(list, c, result, prefix, x->reason);
 }
 
 static void add_suite_case(struct case_list *list, const struct verdict *v, size_t i)
@@ -182,20 +194,22 @@ static void add_suite_case(struct case_list *list, const struct verdict *v, size
 	c->comparison = &suite->comparison;
 	c->first_suite = i;
 	c->n_suites = 1;
-	finish_case(list, c, result_of(v, &suite->endpoint), suite->endpoint.reason);
+	finish_endpoint(list, c, &suite->endpoint);
 }
 
 static void add_verdict(struct case_list *list, const struct verdict *v)
 {
 	static const enum result results[] = {CASE_PASSED, CASE_FAILED, CASE_SKIPPED};
+	static const char *const prefixes[] = {"", "fail: ", "inconclusive: "};
 	struct test_case *c = add_case(list, v, "gate", "verdict");
 	c->comparison = &v->pooled;
-	finish_case(list, c, results[v->outcome], v->reason);
+	c->n_suites = 0; /* the pooled endpoint lists its regressions */
+	finish_case(list, c, results[v->outcome], prefixes[v->outcome], v->reason);
 	for (size_t i = 0; i < v->n_endpoints; i++) {
 		const struct endpoint *x = &v->endpoints[i];
 		c = add_case(list, v, "gate", x->name);
 		c->comparison = i == 0 ? &v->pooled : NULL;
-		finish_case(list, c, result_of(v, x), x->reason);
+		finish_endpoint(list, c, x);
 	}
 	for (size_t i = 0; i < v->n_suites; i++)
 		add_suite_case(list, v, i);
@@ -206,6 +220,7 @@ static void case_list_free(struct case_list *list)
 	for (size_t i = 0; i < list->n; i++) {
 		buf_free(&list->cases[i].classname);
 		buf_free(&list->cases[i].name);
+		buf_free(&list->cases[i].message);
 	}
 	free(list->cases);
 }
@@ -214,17 +229,20 @@ static void case_list_free(struct case_list *list)
 
 static void append_regression(struct buf *out, const struct pair *pair, const char *metric)
 {
-	struct buf text = {0};
+	struct buf before = {0}, after = {0};
 	buf_append_char(out, '\n');
 	xml_text(out, str_of(pair->baseline->task), false);
-	buf_printf(out, " document %" PRId64 ": ", pair->baseline->doc_id);
-	pair_extracted(pair->baseline, metric, &text);
-	append_cut(out, buf_str(&text));
-	buf_append_text(out, " became ");
-	buf_clear(&text);
-	pair_extracted(pair->candidate, metric, &text);
-	append_cut(out, buf_str(&text));
-	buf_free(&text);
+	buf_printf(out, " document %" PRId64, pair->baseline->doc_id);
+	pair_extracted(pair->baseline, metric, &before);
+	pair_extracted(pair->candidate, metric, &after);
+	if (before.length + after.length > 0) {
+		buf_append_text(out, ": ");
+		append_cut(out, buf_str(&before));
+		buf_append_text(out, " became ");
+		append_cut(out, buf_str(&after));
+	}
+	buf_free(&before);
+	buf_free(&after);
 }
 
 static void append_regressions(struct buf *out, const struct test_case *c)
@@ -242,8 +260,7 @@ static void append_regressions(struct buf *out, const struct test_case *c)
 /* The verdict first: servers show the beginning. */
 static void append_body(struct buf *out, const struct test_case *c)
 {
-	buf_append_text(out, "fail: ");
-	xml_text(out, str_of(c->message), false);
+	xml_text(out, buf_str(&c->message), false);
 	if (c->comparison && c->comparison->n > 0) {
 		const struct comparison *x = c->comparison;
 		buf_printf(out,
@@ -268,13 +285,13 @@ static void append_case(struct buf *out, const struct test_case *c)
 	buf_append_text(out, ">\n      ");
 	if (c->result == CASE_FAILED) {
 		buf_append_text(out, "<failure type=\"gate\"");
-		attribute(out, "message", str_of(c->message));
+		attribute(out, "message", buf_str(&c->message));
 		buf_append_char(out, '>');
 		append_body(out, c);
 		buf_append_text(out, "</failure>\n");
 	} else {
 		buf_append_text(out, "<skipped");
-		attribute(out, "message", str_of(c->message));
+		attribute(out, "message", buf_str(&c->message));
 		buf_append_text(out, "/>\n");
 	}
 	buf_append_text(out, "    </testcase>\n");
@@ -353,6 +370,8 @@ int junit_write(const struct verdict *const *verdicts, size_t n, struct buf *out
 		status = buf_check(&list.cases[i].classname, e);
 		if (status == 0)
 			status = buf_check(&list.cases[i].name, e);
+		if (status == 0)
+			status = buf_check(&list.cases[i].message, e);
 	}
 	buf_append_text(out, "  </testsuite>\n</testsuites>\n");
 	case_list_free(&list);
