@@ -268,6 +268,14 @@ static int see_twin(void *context, const struct store_run *run, struct error *e)
 	return 0;
 }
 
+static int load_variant(const struct answers *of, struct store *s, int64_t run_id, struct answers *out, struct error *e)
+{
+	out->file = strdup(of->file);
+	if (!out->file)
+		return error_set(e, ERR_MEMORY, "no memory for a path");
+	return load_run(out, s, run_id, str_of(of->variant), false, e);
+}
+
 int answers_load_twin(const struct answers *of, struct answers *out, struct error *e)
 {
 	struct twin_search search = {.of = of};
@@ -276,11 +284,19 @@ int answers_load_twin(const struct answers *of, struct answers *out, struct erro
 	int status = store_open_reading(of->file, &s, e);
 	if (status == 0)
 		status = store_runs_each(s, 0, see_twin, &search, e);
-	if (status == 0 && search.run_id) {
-		out->file = strdup(of->file);
-		status = out->file ? load_run(out, s, search.run_id, str_of(of->variant), false, e)
-				   : error_set(e, ERR_MEMORY, "no memory for a path");
-	}
+	if (status == 0 && search.run_id)
+		status = load_variant(of, s, search.run_id, out, e);
+	store_close(s);
+	return status;
+}
+
+int answers_load_again(const struct answers *of, struct answers *out, struct error *e)
+{
+	struct store *s = NULL;
+	*out = (struct answers){0};
+	int status = store_open_reading(of->file, &s, e);
+	if (status == 0)
+		status = load_variant(of, s, of->run.run_id, out, e);
 	store_close(s);
 	return status;
 }

@@ -31,6 +31,9 @@ void answers_free(struct answers *a);
  * where there is none. PRECOND: of is no sample file. */
 int answers_load_twin(const struct answers *of, struct answers *out, struct error *e);
 
+/* The same answers once more. PRECOND: of is no sample file. */
+int answers_load_again(const struct answers *of, struct answers *out, struct error *e);
+
 /* ---- For the files that fill answers ---- */
 
 /* A copy that lives as long as the answers, with a NUL behind it; NULL: no memory. */

@@ -57,21 +57,25 @@ static void count_logprob(struct gathering *g, const struct pair *pair)
 	g->c->logprob_n++;
 }
 
-/* A metric whose name begins with "kl" is the divergence from the baseline, a number per item. */
+/* The response of a divergence item holds the divergence of each token. */
+static int64_t sum_tokens(const struct json *response, double *sum)
+{
+	int64_t n = 0;
+	JSON_EACH (kl, json_get(response, "kl")) {
+		*sum += json_is(kl, JSON_NUMBER) ? json_double(kl) : INFINITY; /* null: q was 0 */
+		n++;
+	}
+	return n;
+}
+
 static int count_kl(struct gathering *g, const struct pair *pair, struct error *e)
 {
-	struct str metrics = pair->candidate->metrics;
-	if (str_find(metrics, str_of("\"kl"), 0) == SIZE_MAX)
+	struct str response = pair->candidate->response;
+	if (response.length == 0 || response.data[0] != '{')
 		return 0;
 	struct json_document *document = NULL;
-	TRY(json_parse(metrics, "metrics", JSON_LAST_KEY_WINS, &document, e));
-	JSON_EACH (member, json_root(document)) {
-		if (!str_starts_with(member->key, str_of("kl")) || !json_is(member, JSON_NUMBER))
-			continue;
-		g->kl_sum += json_double(member);
-		g->c->kl_n++;
-		break;
-	}
+	TRY(json_parse(response, "response", JSON_LAST_KEY_WINS, &document, e));
+	g->c->kl_n += sum_tokens(json_root(document), &g->kl_sum);
 	json_free(document);
 	return 0;
 }
@@ -149,7 +153,7 @@ static int fill_logprob(struct gathering *g, size_t n_pairs, struct error *e)
 	size_t n = (size_t)c->logprob_n;
 	TRY(number_clusters(g->logprob_clusters, n, n_pairs, e));
 	TRY(clustered_mean(g->logprob_drops, g->logprob_clusters, n, &spread, e));
-	c->delta_logprob = n ? 0 - spread.mean : NAN;      /* 0 - x is never -0 for x = 0 */
+	c->delta_logprob = n ? 0 - spread.mean : NAN; /* 0 - x is never -0 for x = 0 */
 	/* clusters never make an answer surer */
 	c->logprob_error = spread.clusters > 1 ? fmax(spread.naive, spread.cr1) : NAN;
 	c->logprob_df = (double)spread.clusters - 1;

@@ -31,8 +31,8 @@ struct comparison {
 	double logprob_df;                /* clusters less one */
 	struct interval logprob_interval; /* 95% */
 
-	int64_t kl_n;
-	double kl; /* mean of the candidate's "kl" metric, nat; NaN: not stored */
+	int64_t kl_n; /* tokens */
+	double kl;    /* per token, nat, from a suite of divergence; NaN: not stored */
 
 	double length_ratio; /* generated tokens, candidate over baseline, over the pairs; NaN: none */
 	bool length_unusual; /* outside 90% to 110% */

@@ -429,7 +429,7 @@ void pair_response(const struct store_sample *sample, struct buf *out)
 	bool parsed = parse_text(sample->response, NULL, &document, NULL) == 0;
 	if (parsed && json_is(root_of(document), JSON_STRING))
 		buf_append_str(out, json_root(document)->text);
-	else
+	else if (!json_is(root_of(document), JSON_NULL))
 		buf_append_str(out, sample->response);
 	json_free(document);
 }
