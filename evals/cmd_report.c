@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/report_items.h"
 #include "reports/html.h"
 #include "reports/report_html.h"
 #include "reports/report_tables.h"
@@ -242,13 +243,21 @@ static int write_file(const char *path, const struct buf *text, struct error *e)
 static int write_html(struct report *r, const char *path, struct error *e)
 {
 	struct buf out = {0};
+	struct report_items items;
+	int status = report_items_init(&items, r->options, e);
 	const struct report_page page = {.title = buf_text(&r->title),
 		.verdicts = r->verdicts,
 		.n_verdicts = r->n_judged,
 		.data = &r->data,
 		.notes = (const char *const *)r->notes,
-		.n_notes = r->n_notes};
-	int status = report_html_write(&page, &out, e);
+		.n_notes = r->n_notes,
+		.find_item = report_items_find,
+		.find_context = &items};
+	if (status == 0)
+		status = report_html_write(&page, &out, e);
+	if (items.first_error.code)
+		console_note(&r->console, "flips are shown without their prompts: %s", items.first_error.message);
+	report_items_free(&items);
 	if (status == 0)
 		status = write_file(path, &out, e);
 	buf_free(&out);
