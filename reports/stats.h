@@ -91,8 +91,9 @@ struct drop_bounds drop_bounds(struct paired_table table, double alpha, double d
  * (p of H0: drop <= margin). */
 double noninferiority_p(struct paired_table table, double margin, double design_effect);
 double inferiority_p(struct paired_table table, double margin, double design_effect);
-/* Items that would decide at that power where the discordance stays as seen: to pass if the true drop is 0; where
- * there are as many already, at the drop that was seen. NaN where no number decides (the drop lies at the margin). */
+/* Items that would decide at that power where the discordance stays as seen: to pass if the true drop is 0 (where there
+ * are not as many already), or at the drop that was seen, whichever is less. NaN where no number decides: the drop lies
+ * at the margin. */
 double deciding_size(struct paired_table table, double margin, double design_effect, double alpha, double power);
 
 /* ---- Samples (stats_sample.c) ---- */
