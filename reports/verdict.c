@@ -25,6 +25,12 @@ static int nothing_to_compare(const struct pairing *p, const struct comparison *
 			"nothing to compare: %s (%zu answers) and %s (%zu answers) have no item of the same suite and "
 			"doc_id",
 			p->baseline.label, p->baseline.n, p->candidate.label, p->candidate.n);
+	for (size_t i = 0; i < p->n_suites; i++)
+		if (!p->suites[i].binary)
+			return error_set(e, ERR_EMPTY,
+				"nothing to compare: %.60s of suite %.60s is not 0 or 1, so that no answer is right or "
+				"wrong",
+				p->suites[i].metric, p->suites[i].suite);
 	return error_set(e, ERR_EMPTY,
 		"nothing to compare: no item has a score on both sides (%" PRId64 " errors, %" PRId64
 		" truncated, %" PRId64 " unmatched)",

@@ -107,6 +107,8 @@ static const struct {
 	{"no common suite", "{\"task\": \"a\", \"doc_id\": 0, \"acc\": 1}\n",
 		"{\"task\": \"b\", \"doc_id\": 0, \"acc\": 1}\n", ERR_EMPTY, "no item of the same suite"},
 	{"no score", "{\"doc_id\": 0, \"acc\": 1}\n", "{\"doc_id\": 0}\n", ERR_EMPTY, "1 errors"},
+	{"a score between", "{\"doc_id\": 0, \"f1\": 0.5}\n", "{\"doc_id\": 0, \"f1\": 1}\n", ERR_EMPTY,
+		"f1,none of suite samples is not 0 or 1"},
 	{"no JSON", "{\"doc_id\": 0, \"acc\": 1}\n\n{\"doc_id\": 1, \"acc\": NaN}\n", "{\"doc_id\": 0, \"acc\": 1}\n",
 		ERR_INPUT, "base.jsonl:3"},
 	{"an array", "[]\n", "{\"doc_id\": 0, \"acc\": 1}\n", ERR_INPUT, "base.jsonl:1: expected an object"},
@@ -539,6 +541,45 @@ START_TEST(a_run_against_itself_has_no_flips)
 }
 END_TEST
 
+/* A server need not answer the same twice: run 2 of its configuration flips one item of 400 against run 1. */
+START_TEST(a_target_that_is_not_deterministic_has_its_own_flips)
+{
+	const char *path = fixture_path("server.db");
+	struct store *s = fixture_open(path);
+	for (int run = 0; run < 2; run++) {
+		struct store_run row = fixture_run("server");
+		int64_t run_id;
+		bool resumed;
+		row.numerics_id = NULL;
+		CHECK_OK(store_run_begin(s, &row, &run_id, &resumed, &test_error));
+		int64_t variant = fixture_add_variant(s, "http");
+		for (int i = 0; i < 400; i++) {
+			struct store_sample x = fixture_sample(variant, i);
+			if (run == 1 && i == 5)
+				x.metrics = STR("{\"exact_match,strict-match\": 0.0}");
+			CHECK_OK(store_sample_insert(s, &x, &test_error));
+		}
+		CHECK_OK(store_run_finish(s, RUN_COMPLETE, &test_error));
+	}
+	store_close(s);
+	struct judged j = {0};
+	struct answers again, twin;
+	struct pairing aa;
+	policy_init(&j.policy);
+	CHECK_OK(judge(&j, address(path, "1"), address(path, "1:http")));
+	ck_assert(j.verdict.aa_wanted);
+	CHECK_OK(answers_load_twin(&j.pairing.baseline, &twin, &test_error));
+	CHECK_OK(answers_load_again(&j.pairing.baseline, &again, &test_error));
+	CHECK_OK(pairing_make(&again, &twin, NULL, 0, NULL, &aa, &test_error));
+	CHECK_OK(verdict_add_aa(&j.verdict, &aa, &test_error));
+	ck_assert_double_eq(j.verdict.pooled.aa_flips, 1.0 / 400);
+	ck_assert_double_eq(j.verdict.suites[0].comparison.aa_flips, 1.0 / 400);
+	ck_assert_double_eq(j.verdict.pooled.flips, 0);
+	pairing_free(&aa);
+	judged_free(&j);
+}
+END_TEST
+
 START_TEST(runs_that_are_not_for_gating_do_not_pass)
 {
 	static const struct {
@@ -644,6 +685,7 @@ void test_program_cases(Suite *suite)
 	t = test_case(suite, "stores", 0);
 	tcase_add_test(t, runs_and_variants_have_addresses);
 	tcase_add_test(t, a_run_against_itself_has_no_flips);
+	tcase_add_test(t, a_target_that_is_not_deterministic_has_its_own_flips);
 	tcase_add_test(t, runs_that_are_not_for_gating_do_not_pass);
 	t = test_case(suite, "words", 0);
 	tcase_add_test(t, words_that_changed);
