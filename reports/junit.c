@@ -297,14 +297,23 @@ static void append_case(struct buf *out, const struct test_case *c)
 	buf_append_text(out, "    </testcase>\n");
 }
 
-static void append_counts(struct buf *out, const char *element, const char *indent, const char *name,
-	const struct case_list *list, double seconds)
+/* Jenkins' schema knows no count of skipped cases on the outer element. */
+static void append_counts(struct buf *out, const char *element, const struct case_list *list, double seconds)
 {
-	buf_printf(out, "%s<%s", indent, element);
-	attribute(out, "name", str_of(name));
-	buf_printf(out,
-		" tests=\"%zu\" failures=\"%" PRId64 "\" errors=\"%" PRId64 "\" skipped=\"%" PRId64 "\" time=\"%.3f\"",
-		list->n, list->results[CASE_FAILED], list->results[CASE_ERROR], list->results[CASE_SKIPPED], seconds);
+	buf_printf(out, "<%s", element);
+	attribute(out, "name", str_of(strcmp(element, "testsuites") == 0 ? "assay" : "assay gate"));
+	buf_printf(out, " tests=\"%zu\" failures=\"%" PRId64 "\" errors=\"%" PRId64 "\" time=\"%.3f\"", list->n,
+		list->results[CASE_FAILED], list->results[CASE_ERROR], seconds);
+}
+
+/* Begins the document, up to what the suite's element has beyond its counts. */
+static void append_header(struct buf *out, const struct case_list *list, double seconds)
+{
+	buf_append_text(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+	append_counts(out, "testsuites", list, seconds);
+	buf_append_text(out, ">\n  ");
+	append_counts(out, "testsuite", list, seconds);
+	buf_printf(out, " skipped=\"%" PRId64 "\"", list->results[CASE_SKIPPED]);
 }
 
 static void property(struct buf *out, const char *name, const char *value)
@@ -336,11 +345,6 @@ static void append_properties(struct buf *out, const struct verdict *v)
 	buf_append_text(out, "    </properties>\n");
 }
 
-static void append_header(struct buf *out)
-{
-	buf_append_text(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-}
-
 int junit_write(const struct verdict *const *verdicts, size_t n, struct buf *out, struct error *e)
 {
 	struct case_list list = {0};
@@ -355,10 +359,7 @@ int junit_write(const struct verdict *const *verdicts, size_t n, struct buf *out
 		return ERR_MEMORY;
 	for (size_t i = 0; i < n; i++)
 		add_verdict(&list, verdicts[i]);
-	append_header(out);
-	append_counts(out, "testsuites", "", "assay", &list, seconds);
-	buf_append_text(out, ">\n");
-	append_counts(out, "testsuite", "  ", "assay gate", &list, seconds);
+	append_header(out, &list, seconds);
 	if (n > 0)
 		append_origin(out, &verdicts[0]->pairing->candidate);
 	buf_append_text(out, ">\n");
@@ -381,10 +382,7 @@ int junit_write(const struct verdict *const *verdicts, size_t n, struct buf *out
 int junit_write_error(const char *message, struct buf *out, struct error *e)
 {
 	struct case_list list = {.n = 1, .results = {[CASE_ERROR] = 1}};
-	append_header(out);
-	append_counts(out, "testsuites", "", "assay", &list, 0);
-	buf_append_text(out, ">\n");
-	append_counts(out, "testsuite", "  ", "assay gate", &list, 0);
+	append_header(out, &list, 0);
 	buf_append_text(out,
 		">\n    <testcase classname=\"assay.gate\" name=\"verdict\" time=\"0.000\">\n      <error "
 		"type=\"error\"");

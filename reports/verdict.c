@@ -348,7 +348,7 @@ static void find_caveat(struct verdict *v, const struct answers *side, const cha
 	size_t used = strlen(v->caveat);
 	if (!side->variant_id || used + 1 >= sizeof(v->caveat))
 		return;
-	const char *why = !side->run.for_gating    ? "was limited to a part of its items (--limit)"
+	const char *why = !side->run.for_gating    ? "has only a part of the items"
 		: side->run.status != RUN_COMPLETE ? "is not complete"
 						   : NULL;
 	if (why)
