@@ -1,6 +1,6 @@
 /* Statistics of the verdict: pure functions over counts and samples. A level is a confidence such as 0.95, two-sided
- * unless said otherwise; the one-sided bound at alpha is that of the two-sided level 1 - 2 alpha. Where a value does not
- * exist (no items, a variance of one value) the result is NaN. */
+ * unless said otherwise; the one-sided bound at alpha is that of the two-sided level 1 - 2 alpha. Where a value does
+ * not exist (no items, a variance of one value) the result is NaN. */
 #ifndef ASSAY_REPORTS_STATS_H
 #define ASSAY_REPORTS_STATS_H
 
@@ -118,7 +118,8 @@ double miller_size(double omega2, double within_a, double resamples_a, double wi
 
 /* Quantile of type 7 of sorted values. */
 double sample_quantile(const double *sorted, size_t n, double q);
-/* Distribution-free interval of a quantile: 1-based ranks; high is 0 where no finite bound exists, low is 0 likewise. */
+/* Distribution-free interval of a quantile: 1-based ranks; high is 0 where no finite bound exists, low is 0
+ * likewise. */
 struct quantile_ranks {
 	int64_t low, high;
 	double coverage;

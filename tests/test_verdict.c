@@ -586,7 +586,8 @@ START_TEST(runs_that_are_not_for_gating_do_not_pass)
 		bool limited;
 		enum run_status status;
 		const char *reason;
-	} cases[] = {{true, RUN_COMPLETE, "only a part of the items"}, {false, RUN_INTERRUPTED, "run 2) is not complete"}};
+	} cases[] = {
+		{true, RUN_COMPLETE, "only a part of the items"}, {false, RUN_INTERRUPTED, "run 2) is not complete"}};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const char *path = make_store(cases[i].limited, cases[i].status);
 		struct judged j = {0};

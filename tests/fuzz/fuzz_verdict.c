@@ -1,5 +1,5 @@
-/* Any bytes as a policy and two files of sample lines (divided by 0xff): refused with a message, or judged, and then every
- * form of the verdict can be written. */
+/* Any bytes as a policy and two files of sample lines (divided by 0xff): refused with a message, or judged, and then
+ * every form of the verdict can be written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
