@@ -430,7 +430,8 @@ int report_provenance_table(const struct report_run *run, struct table_list *out
 	struct buf way = {0};
 	if (!t)
 		return ERR_MEMORY;
-	TRY(json_parse(str_of(r->provenance.data), "provenance", JSON_LAST_KEY_WINS, &document, e));
+	if (json_parse(str_of(r->provenance.data), "provenance", JSON_LAST_KEY_WINS, &document, e) < 0)
+		return error_prefix(e, "%s: run %" PRId64, run->file, r->run_id);
 	table_text_column(t, "fact");
 	table_text_column(t, "value");
 	fact(t, "database", run->file);
