@@ -14,8 +14,13 @@ enum command_bit {
 	PROMPTS = 64,
 	RESCORE = 128,
 	BENCH = 256,
-	TEMPLATE = 512,
-	EVERY = 1023,
+	TEMPLATE = 1 << 16,
+	COMPARE = 1 << 17,
+	DIFF = 1 << 18,
+	GATE = 1 << 19,
+	REPORT = 1 << 20,
+	DB = 1 << 21,
+	EVERY = ~0u >> 1,
 };
 
 struct command_row {

@@ -108,6 +108,7 @@ bool suite_needs_model(const char *name);
 const char *suite_name(const struct suite *s);
 int suite_count(const struct suite *s);                /* items, after limit or sample */
 int suite_total(const struct suite *s);                /* documents before */
+bool suite_is_sample(const struct suite *s);           /* items were chosen by hash from the suite as one */
 int suite_fewshot(const struct suite *s);              /* shots in use */
 const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
 /* Items are ordered by task and doc_id. */
@@ -144,9 +145,9 @@ void metric_mean(const char *name, const double *values, int n, struct metric_su
 void metric_pool(const char *name, const struct metric_summary *tasks, int n_tasks, struct metric_summary *out);
 
 /* Results of a suite whose items have those values ([metrics, items]; scored: whether an item has any): calls visit with
- * task NULL for the suite as a whole, then, where there are several, for each group of tasks ("mmlu_stem") and each task,
- * and for each value of the group column ("filler=24"), and what the suite's type adds; for every metric. A value of NaN
- * is none: the item does not count for that metric. */
+ * task NULL for the suite as a whole (a sample's tasks are no strata: it is one mean with its error), then, where there
+ * are several, for each group of tasks ("mmlu_stem") and each task, and for each value of the group column ("filler=24"),
+ * and what the suite's type adds; for every metric. A value of NaN is none: the item does not count for that metric. */
 typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
 int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
 	void *context, struct error *e);
