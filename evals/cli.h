@@ -35,6 +35,8 @@ struct options {
 	int page_size;                             /* 0: default */
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
+	bool no_prefix_cache, pad_decode;
+	double deadline;                           /* seconds of a request; 0: none */
 	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	enum color_mode color;
@@ -52,6 +54,8 @@ struct options {
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
+	int shared_prefix;
+	bool residents;
 	char *text_storage;                       /* owned: copies that the parser split */
 };
 

@@ -21,10 +21,12 @@ const struct command_row command_table[] = {
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
-	{"bench", BENCH, 0, 0, "", "measure prefill and decode speed, and what the machine allows",
+	{"bench", BENCH, 0, 0, "", "measure throughput and latency by concurrency, and what the machine allows",
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
-		"multiply-adds, would take at the machine's measured ceilings.\n"},
+		"multiply-adds, would take at the machine's measured ceilings. Each level keeps its number of requests "
+		"in\n"
+		"flight. Every row is stored.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -39,7 +41,7 @@ const struct command_row *command_find(const char *name)
 enum {
 	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | BENCH,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW,
+	STORE = RUN | LIST | SHOW | BENCH,
 	DATA = RUN | PROMPTS | RESCORE,
 };
 
@@ -75,7 +77,8 @@ const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
-		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
+		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; W/K>W/K is prefill > decode; repeatable; "
+		"default bf16/bf16"),
 	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, DATA, suites, n_suites,
 		"suites by name; 'assay list --suites' lists them"),
@@ -83,7 +86,8 @@ const struct option_row option_table[] = {
 		"solved examples before each question; default: the suite's own"),
 	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed, "seed of few-shot choice and sampling"),
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH, seed,
+		"seed of few-shot choice, sampling and a benchmark's prompts"),
 	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
 	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
@@ -92,7 +96,13 @@ const struct option_row option_table[] = {
 		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
 	INT_OPTION("max-batch-tokens", "N", ENGINE, max_batch_tokens, 1, INT_MAX, "tokens of one step; default 512"),
 	INT_OPTION("chunk", "N", ENGINE, chunk, 1, INT_MAX, "longest piece of a prefill; default: a whole step"),
-	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests in one batch; default 32"),
+	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests that run at a time; default 32"),
+	FLAG_OPTION("no-prefix-cache", 0, ENGINE, no_prefix_cache,
+		"compute every prompt whole, also where its beginning is in the cache; changes no answer"),
+	FLAG_OPTION("pad-decode", 0, ENGINE, pad_decode,
+		"fill decode batches up to powers of two, as captured graphs need it; changes no answer"),
+	RANGE_OPTION("deadline", "SECONDS", OPTION_NUMBER, RUN | GENERATE, deadline, 0, 1000000,
+		"a request that takes longer ends: an item without an answer; default 0: none"),
 	TEXT_OPTION("db", "FILE", STORE, db, "the store; default $XDG_DATA_HOME/assay/assay.db"),
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
@@ -115,9 +125,14 @@ const struct option_row option_table[] = {
 		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
 	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
-	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000,
+		"requests of a level: N times its concurrency, a new one as one ends; default 4"),
+	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
+		"tokens that all prompts begin with, of --input; default 0"),
+	FLAG_OPTION("residents", 0, BENCH, residents,
+		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
+	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE, json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

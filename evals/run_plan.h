@@ -25,8 +25,8 @@ void run_plan_free(struct run_plan *p);
 /* Items of all suites. */
 int run_plan_items(const struct run_plan *p);
 
-/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics. Not
- * over threads, batch or chunk sizes: they change no bit. */
+/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics, a deadline.
+ * Not over threads, batch or chunk sizes, prefix cache or padding: they change no bit. */
 int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE], struct error *e);
 
 /* The JSON object of provenance that has no column of its own: engine options as in use, data files, suites, seeds. */

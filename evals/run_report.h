@@ -8,7 +8,8 @@
 #include "reports/store.h"
 
 /* Appends two tables: a line per suite, metric and variant with n and value ± standard error (a suite without a result
- * yet with the answers it has), and a line per variant with bytes of weights, KV bytes per token and KV tokens. */
+ * yet with the answers it has), and a line per variant with bytes of weights, KV bytes per token and KV tokens; then
+ * how many of the prompts' tokens were in the cache. */
 int run_report_tables(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e);
 
 /* Appends the members of a run's JSON object, without its braces: "schema_version", those of run_report_json_head,
