@@ -23,8 +23,9 @@ struct engine {
 	struct checkpoint *checkpoint;
 	struct engine_text *text; /* NULL: no_text says why */
 	struct error no_text;
-	struct model model;
-	struct kv_pool pool;
+	struct model models[2]; /* of a split variant: for prompts, and for what follows where its weights differ */
+	struct kv_pool pools[2];
+	int n_parts; /* instances: 1, or 2 of a split variant */
 	struct scheduler scheduler;
 	struct engine_facts facts;
 	bool scheduler_ready;
@@ -32,7 +33,7 @@ struct engine {
 
 const char *engine_finish_name(enum engine_finish finish)
 {
-	static const char *const names[] = {"stop", "length", "abort", "error"};
+	static const char *const names[] = {"stop", "length", "abort", "error", "timeout"};
 	return names[finish];
 }
 
@@ -49,52 +50,82 @@ static enum kv_format kv_format_find(const char *name)
 	return f;
 }
 
-/* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
-static void kv_scales_set(struct engine *engine)
+/* The model that an instance runs: with the same weights, both run one. */
+static struct model *part_model(struct engine *engine, int part)
 {
-	const struct model_weights *w = &engine->model.weights;
+	return &engine->models[part < engine->n_parts - 1 || engine->models[1].backend == NULL ? 0 : part];
+}
+
+static const struct variant_phase *part_phase(const struct engine *engine, const struct variant *v, int part)
+{
+	return part < engine->n_parts - 1 ? &v->prefill : &v->decode;
+}
+
+static void kv_scale_note(struct engine_facts *facts, float scale, bool first)
+{
+	if (first || scale < facts->kv_scale_min)
+		facts->kv_scale_min = scale;
+	if (first || scale > facts->kv_scale_max)
+		facts->kv_scale_max = scale;
+}
+
+/* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
+static void kv_scales_set(struct engine *engine, int part)
+{
+	const struct model_weights *w = &part_model(engine, part)->weights;
+	struct kv_pool *pool = &engine->pools[part];
 	struct engine_facts *facts = &engine->facts;
 
 	facts->kv_scale_min = facts->kv_scale_max = 1.0f;
-	facts->kv_scale_source = w->has_kv_scales && engine->pool.format == KV_E4M3 ? "checkpoint" : "one";
-	if (engine->pool.format != KV_E4M3)
+	facts->kv_scale_source = w->has_kv_scales && pool->format == KV_E4M3 ? "checkpoint" : "one";
+	if (pool->format != KV_E4M3)
 		return;
 	for (int l = 0; l < w->n_layers; l++) {
 		const struct layer_weights *layer = &w->layers[l];
-		kv_pool_set_scales(&engine->pool, l, layer->k_scale, layer->v_scale);
-		const float both[] = {layer->k_scale, layer->v_scale};
-		for (int i = 0; i < 2; i++) {
-			facts->kv_scale_min = l == 0 && i == 0  ? both[i]
-				: both[i] < facts->kv_scale_min ? both[i]
-								: facts->kv_scale_min;
-			facts->kv_scale_max = l == 0 && i == 0  ? both[i]
-				: both[i] > facts->kv_scale_max ? both[i]
-								: facts->kv_scale_max;
-		}
+		kv_pool_set_scales(pool, l, layer->k_scale, layer->v_scale);
+		kv_scale_note(facts, layer->k_scale, l == 0);
+		kv_scale_note(facts, layer->v_scale, false);
 	}
+}
+
+static int model_load(struct engine *engine, const struct engine_config *config, const char *weights,
+	struct model *model, struct error *e)
+{
+	const struct model_config *c = checkpoint_config(engine->checkpoint);
+
+	TRY(model_init(model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
+	return model_weights_load(&model->weights, engine->checkpoint, weight_scheme_find(weights), engine->backend,
+		config->progress, config->progress_context, e);
+}
+
+static int pool_open(struct engine *engine, const struct engine_config *config, int part, struct error *e)
+{
+	TRY(kv_pool_init(&engine->pools[part], engine->backend, checkpoint_config(engine->checkpoint),
+		kv_format_find(part_phase(engine, &config->variant, part)->kv), engine->facts.page_size,
+		config->kv_memory ? config->kv_memory : defaults.kv_memory,
+		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));
+	kv_scales_set(engine, part);
+	return 0;
 }
 
 static int model_open(struct engine *engine, const struct engine_config *config, struct error *e)
 {
-	const struct weight_scheme *scheme = weight_scheme_find(config->variant.decode.weights);
-	const struct model_config *c;
+	const struct variant *v = &config->variant;
 
+	engine->n_parts = v->split ? 2 : 1;
 	TRY(checkpoint_open(config->model, &engine->checkpoint, e));
-	c = checkpoint_config(engine->checkpoint);
 	TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
-	TRY(model_init(&engine->model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
-	TRY(model_weights_load(&engine->model.weights, engine->checkpoint, scheme, engine->backend, config->progress,
-		config->progress_context, e));
-	TRY(kv_pool_init(&engine->pool, engine->backend, c, kv_format_find(config->variant.decode.kv),
-		engine->facts.page_size, config->kv_memory ? config->kv_memory : defaults.kv_memory,
-		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));
-	kv_scales_set(engine);
+	TRY(model_load(engine, config, part_phase(engine, v, 0)->weights, &engine->models[0], e));
+	if (v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
+		TRY(model_load(engine, config, v->decode.weights, &engine->models[1], e));
+	for (int part = 0; part < engine->n_parts; part++)
+		TRY(pool_open(engine, config, part, e));
 	return 0;
 }
 
 static void step_costs(struct engine *engine)
 {
-	const struct model_weights *w = &engine->model.weights;
+	const struct model_weights *w = &part_model(engine, engine->n_parts - 1)->weights;
 	struct engine_facts *f = &engine->facts;
 
 	f->head_parameters = (uint64_t)w->head.rows * (uint64_t)w->head.columns;
@@ -113,29 +144,27 @@ static void facts_fill(struct engine *engine)
 {
 	struct engine_facts *f = &engine->facts;
 	const struct model_config *c = checkpoint_config(engine->checkpoint);
+	const struct kv_pool *prompts = &engine->pools[0], *answers = &engine->pools[engine->n_parts - 1];
 
 	f->family = c->family;
 	f->vocab_size = c->vocab_size;
 	f->max_positions = c->max_positions;
 	f->n_layers = c->n_layers;
-	f->n_pages = engine->pool.geometry.n_pages;
-	f->parameters = engine->model.weights.parameters;
-	f->weights_bytes = engine->model.weights.bytes;
-	f->head_untied = engine->model.weights.head_untied;
+	f->n_pages = answers->geometry.n_pages;
+	f->parameters = engine->models[0].weights.parameters;
+	f->weights_bytes = engine->models[0].weights.bytes + engine->models[1].weights.bytes;
+	f->head_untied = engine->models[0].weights.head_untied;
 	step_costs(engine);
-	f->kv_bytes_per_token = kv_bytes_per_token(c, engine->pool.format);
-	f->kv_tokens = (uint64_t)kv_pool_usable(&engine->pool) * (uint64_t)f->page_size;
+	f->kv_bytes_per_token = kv_bytes_per_token(c, answers->format);
+	f->kv_tokens = (uint64_t)kv_pool_usable(answers) * (uint64_t)f->page_size;
+	f->prefill_kv_bytes_per_token = kv_bytes_per_token(c, prompts->format);
+	f->prefill_kv_tokens = (uint64_t)kv_pool_usable(prompts) * (uint64_t)f->page_size;
 }
 
 static int options_check(struct engine *engine, const struct engine_config *config, struct error *e)
 {
 	struct engine_facts *f = &engine->facts;
 
-	if (config->variant.split)
-		return error_set(e, ERR_USAGE,
-			"variant '%s': prefill and decode in different formats need the hand-over between "
-			"instances, which this version does not have; give one weights/KV",
-			config->variant.name);
 	f->page_size = or_default(config->page_size, defaults.page_size);
 	f->max_batch_tokens = or_default(config->max_batch_tokens, defaults.max_batch_tokens);
 	f->chunk = or_default(config->chunk, f->max_batch_tokens);
@@ -149,6 +178,37 @@ static int options_check(struct engine *engine, const struct engine_config *conf
 			f->max_batch_tokens, f->max_requests, f->threads, MOST_BATCH_TOKENS, MOST_REQUESTS,
 			MOST_THREADS);
 	return 0;
+}
+
+/* Whose values an instance's pages hold: those of a prompt were made where it was computed, and converted since. */
+static int writer_name(const struct variant *v, int part, char *out, size_t size)
+{
+	const char *weights = v->split ? v->prefill.weights : v->decode.weights;
+	const char *kv = v->split ? v->prefill.kv : v->decode.kv;
+
+	return part == 0 ? snprintf(out, size, "%s/%s", weights, kv)
+			 : snprintf(out, size, "%s/%s>%s", weights, kv, v->decode.kv);
+}
+
+static int scheduler_open(struct engine *engine, const struct engine_config *config, struct error *e)
+{
+	const struct engine_facts *f = &engine->facts;
+	char writers[2][VARIANT_NAME_SIZE];
+	struct scheduler_part parts[2];
+
+	for (int part = 0; part < engine->n_parts; part++) {
+		writer_name(&config->variant, part, writers[part], sizeof writers[part]);
+		parts[part] = (struct scheduler_part){part_model(engine, part), &engine->pools[part], writers[part]};
+	}
+	struct scheduler_limits limits = {.max_batch_tokens = f->max_batch_tokens,
+		.chunk = f->chunk,
+		.max_requests = f->max_requests,
+		.max_positions = f->max_positions,
+		.no_prefix_cache = config->no_prefix_cache,
+		.pad_decode = config->pad_decode};
+	engine->scheduler_ready = true;
+	return scheduler_init(
+		&engine->scheduler, parts, engine->n_parts, engine_text_tokenizer(engine->text), &limits, e);
 }
 
 static int open_all(struct engine *engine, const struct engine_config *config, struct error *e)
@@ -170,10 +230,7 @@ static int open_all(struct engine *engine, const struct engine_config *config, s
 	TRY(model_open(engine, config, e));
 	facts_fill(engine);
 
-	struct scheduler_limits limits = {f->max_batch_tokens, f->chunk, f->max_requests, f->max_positions};
-	engine->scheduler_ready = true;
-	TRY(scheduler_init(
-		&engine->scheduler, &engine->model, &engine->pool, engine_text_tokenizer(engine->text), &limits, e));
+	TRY(scheduler_open(engine, config, e));
 	f->load_seconds = clock_seconds() - started;
 	return 0;
 }
@@ -199,9 +256,11 @@ void engine_close(struct engine *engine)
 		return;
 	if (engine->scheduler_ready)
 		scheduler_free(&engine->scheduler);
-	if (engine->pool.backend)
-		kv_pool_free(&engine->pool);
-	model_free(&engine->model);
+	for (int i = 0; i < 2; i++) {
+		if (engine->pools[i].backend)
+			kv_pool_free(&engine->pools[i]);
+		model_free(&engine->models[i]);
+	}
 	engine_text_close(engine->text);
 	checkpoint_close(engine->checkpoint);
 	if (engine->backend)
@@ -248,6 +307,11 @@ void engine_abort(struct engine *engine, uint64_t id)
 int engine_step(struct engine *engine, bool *idle, struct error *e)
 {
 	return scheduler_step(&engine->scheduler, idle, e);
+}
+
+int engine_audit(const struct engine *engine, struct error *e)
+{
+	return scheduler_audit(&engine->scheduler, e);
 }
 
 struct engine_result *engine_poll(struct engine *engine)

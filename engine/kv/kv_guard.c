@@ -1,45 +1,52 @@
 #include "engine/kv/kv_guard.h"
 
-static int none_open(void *context, const struct kv_guard_layout *layout, struct error *e)
+#include <stddef.h>
+
+static int none_open(void *context, const struct kv_guard_layout *layout, void **state, struct error *e)
 {
 	(void)context;
 	(void)layout;
 	(void)e;
+	*state = NULL;
 	return 0;
 }
 
-static void none_page(void *context, int32_t page, uint64_t request)
+static void none_state(void *state)
 {
-	(void)context;
+	(void)state;
+}
+
+static void none_page(void *state, int32_t page, uint64_t request)
+{
+	(void)state;
 	(void)page;
 	(void)request;
 }
 
-static void none_mapped(void *context, uint64_t request, int logical, int32_t page)
+static void none_mapped(void *state, uint64_t request, int logical, int32_t page)
 {
-	(void)context;
-	(void)request;
 	(void)logical;
-	(void)page;
+	none_page(state, page, request);
 }
 
-static void none_prefix_hit(void *context, uint64_t request, int n_tokens)
+static void none_prefix_hit(void *state, uint64_t request, const int32_t *tokens, int n_tokens)
 {
-	(void)context;
+	(void)state;
 	(void)request;
+	(void)tokens;
 	(void)n_tokens;
 }
 
-static void none_released(void *context, uint64_t request)
+static void none_released(void *state, uint64_t request)
 {
-	(void)context;
+	(void)state;
 	(void)request;
 }
 
 static int none_verify(
-	void *context, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
+	void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
-	(void)context;
+	(void)state;
 	(void)phase;
 	(void)batch;
 	(void)bad;
@@ -47,28 +54,30 @@ static int none_verify(
 	return 0;
 }
 
-static int none_received(void *context, uint64_t request, int logical, int32_t page, struct error *e)
+static void none_sent(void *state, uint64_t request, int logical, int32_t page, int n_tokens)
 {
-	(void)e;
-	none_mapped(context, request, logical, page);
-	return 0;
+	(void)n_tokens;
+	none_mapped(state, request, logical, page);
 }
 
-static void none_audit(void *context)
+static int none_received(void *state, uint64_t request, int logical, int32_t page, int n_tokens, struct error *e)
 {
-	(void)context;
+	(void)e;
+	none_sent(state, request, logical, page, n_tokens);
+	return 0;
 }
 
 const struct kv_guard kv_guard_none = {
 	.level = "none",
 	.open = none_open,
+	.close = none_state,
 	.page_allocated = none_page,
 	.page_freed = none_page,
 	.page_mapped = none_mapped,
 	.prefix_hit = none_prefix_hit,
 	.request_released = none_released,
 	.verify = none_verify,
-	.transfer_sent = none_mapped,
+	.transfer_sent = none_sent,
 	.transfer_received = none_received,
-	.audit = none_audit,
+	.audit = none_state,
 };

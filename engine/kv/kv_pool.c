@@ -34,7 +34,8 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 	pool->layers = mem_calloc((size_t)pool->n_layers, sizeof *pool->layers, e);
 	pool->free_pages = mem_calloc((size_t)n, sizeof *pool->free_pages, e);
 	pool->references = mem_calloc((size_t)n, sizeof *pool->references, e);
-	if (!pool->layers || !pool->free_pages || !pool->references)
+	pool->cached = mem_calloc((size_t)n, sizeof *pool->cached, e);
+	if (!pool->layers || !pool->free_pages || !pool->references || !pool->cached)
 		return ERR_MEMORY;
 	for (int page = n - 1; page >= 1; page--)
 		pool->free_pages[pool->n_free++] = page;
@@ -48,7 +49,7 @@ int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct mod
 	const struct fault_hook *faults, struct error *e)
 {
 	*pool = (struct kv_pool){
-		.backend = backend, .guard = guard, .faults = faults, .format = format, .n_layers = config->n_layers};
+		.backend = backend, .faults = faults, .format = format, .n_layers = config->n_layers};
 	if (page_size < 1 || ATTENTION_BLOCK % page_size != 0)
 		return error_set(e, ERR_USAGE, "page size %d: expected a divisor of %d", page_size, ATTENTION_BLOCK);
 
@@ -65,14 +66,19 @@ int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct mod
 	int status = pages_init(pool, e);
 	if (status == 0)
 		status = guard->open(guard->context,
-			&(struct kv_guard_layout){backend, page_size, (int)n, config->n_layers, false}, e);
-	if (status < 0)
+			&(struct kv_guard_layout){backend, pool, page_size, (int)n, config->n_layers, false},
+			&pool->guard_state, e);
+	if (status == 0)
+		pool->guard = guard;
+	else
 		kv_pool_free(pool);
 	return status;
 }
 
 void kv_pool_free(struct kv_pool *pool)
 {
+	if (pool->guard)
+		pool->guard->close(pool->guard_state);
 	for (int l = 0; pool->layers && l < pool->n_layers; l++) {
 		pool->backend->ops->free(pool->backend, pool->layers[l].k);
 		pool->backend->ops->free(pool->backend, pool->layers[l].v);
@@ -80,6 +86,7 @@ void kv_pool_free(struct kv_pool *pool)
 	free(pool->layers);
 	free(pool->free_pages);
 	free(pool->references);
+	free(pool->cached);
 	*pool = (struct kv_pool){0};
 }
 
@@ -95,24 +102,61 @@ int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request)
 		return 0;
 	int32_t page = pool->free_pages[--pool->n_free];
 	pool->references[page] = 1;
-	pool->guard->page_allocated(pool->guard->context, page, request);
+	pool->guard->page_allocated(pool->guard_state, page, request);
 	return (int32_t)fault_at(pool->faults, FAULT_POOL_ALLOC, request, 0, page);
 }
 
-void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request)
+static bool is_idle(const struct kv_pool *pool, int32_t page)
 {
-	assert(page > 0 && page < pool->geometry.n_pages);
-	if (pool->references[page] > 0 && --pool->references[page] > 0)
-		return;
-	pool->guard->page_freed(pool->guard->context, page, request);
+	return pool->cached[page] && pool->references[page] == 1;
+}
+
+void kv_pool_retain(struct kv_pool *pool, int32_t page)
+{
+	pool->n_idle -= is_idle(pool, page);
+	pool->references[page]++;
+}
+
+static void page_free(struct kv_pool *pool, int32_t page, uint64_t request)
+{
+	pool->guard->page_freed(pool->guard_state, page, request);
 	int64_t times = fault_at(pool->faults, FAULT_POOL_FREE, request, page, 1);
 	while (times-- > 0 && pool->n_free < pool->geometry.n_pages)
 		pool->free_pages[pool->n_free++] = page;
 }
 
+void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request)
+{
+	assert(page > 0 && page < pool->geometry.n_pages);
+	if (pool->references[page] > 0 && --pool->references[page] > 0) {
+		pool->n_idle += is_idle(pool, page);
+		return;
+	}
+	page_free(pool, page, request);
+}
+
+void kv_pool_cache(struct kv_pool *pool, int32_t page)
+{
+	pool->cached[page] = 1;
+	pool->references[page]++;
+}
+
+void kv_pool_uncache(struct kv_pool *pool, int32_t page)
+{
+	pool->n_idle -= is_idle(pool, page);
+	pool->cached[page] = 0;
+	if (pool->references[page] > 0 && --pool->references[page] == 0)
+		page_free(pool, page, 0);
+}
+
 int kv_pool_available(const struct kv_pool *pool)
 {
-	return pool->n_free;
+	return pool->n_free + pool->n_idle;
+}
+
+int kv_pool_in_use(const struct kv_pool *pool)
+{
+	return kv_pool_usable(pool) - kv_pool_available(pool);
 }
 
 int kv_pool_usable(const struct kv_pool *pool)

@@ -1,5 +1,6 @@
 /* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Page 0 is
- * reserved for padding and never handed out. Pages are counted by reference. */
+ * reserved for padding and never handed out. Pages are counted by reference: a page is free, mapped by requests, or idle
+ * (held by the prefix cache alone, which gives it up when pages are needed). */
 #ifndef ASSAY_ENGINE_KV_KV_POOL_H
 #define ASSAY_ENGINE_KV_KV_POOL_H
 
@@ -11,6 +12,7 @@
 struct kv_pool {
 	struct backend *backend;
 	const struct kv_guard *guard;
+	void *guard_state; /* what the guard knows of this pool */
 	const struct fault_hook *faults;
 	struct kv_geometry geometry;
 	enum kv_format format;
@@ -18,7 +20,9 @@ struct kv_pool {
 	struct kv_layer *layers; /* [n_layers] */
 	int32_t *free_pages;     /* stack of n_free pages, lowest on top at the start */
 	int n_free;
-	uint16_t *references; /* [n_pages]; 0: free */
+	uint16_t *references; /* [n_pages] requests that map the page, and the prefix cache; 0: free */
+	uint8_t *cached;      /* [n_pages] the prefix cache is one of them */
+	int n_idle;           /* pages that the prefix cache alone holds */
 };
 
 /* Bytes of K and V of one token over all layers. */
@@ -36,11 +40,19 @@ void kv_pool_set_scales(struct kv_pool *pool, int layer, float k_scale, float v_
 /* A page with one reference for the request, or 0 when none is free. */
 int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request);
 
-/* Gives up one reference; the page is free after the last. */
+/* One more request maps the page. */
+void kv_pool_retain(struct kv_pool *pool, int32_t page);
+
+/* A request gives up its reference; the page is free after the last. */
 void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request);
 
-/* Pages that may still be handed out, and all but page 0. */
+/* The prefix cache becomes a holder of a page that a request maps, or gives it up. */
+void kv_pool_cache(struct kv_pool *pool, int32_t page);
+void kv_pool_uncache(struct kv_pool *pool, int32_t page);
+
+/* Pages that may still be handed out; those that requests map; all but page 0. */
 int kv_pool_available(const struct kv_pool *pool);
+int kv_pool_in_use(const struct kv_pool *pool);
 int kv_pool_usable(const struct kv_pool *pool);
 
 #endif

@@ -8,6 +8,7 @@
 struct result_owner {
 	struct engine_result face;
 	int32_t *tokens;
+	double *token_seconds;
 	float *logprobs, *prompt_logprobs, *top_values;
 	bool *prompt_greedy;
 	int32_t *top_ids;
@@ -26,10 +27,26 @@ int request_prompt_logprobs(const struct request *r)
 	return r->logprobs_from < 0 ? 0 : r->n_prompt - r->logprobs_from;
 }
 
-int request_pending(const struct request *r)
+int request_read_end(const struct request *r)
 {
-	bool last_is_read = r->max_tokens > 0 || r->rows;
-	return r->n_tokens - (last_is_read ? 0 : 1) - r->n_computed;
+	return r->n_tokens - (r->max_tokens > 0 || r->rows ? 0 : 1);
+}
+
+int request_first_row(const struct request *r)
+{
+	int first = r->logprobs_from - 1 > r->rows_next ? r->logprobs_from - 1 : r->rows_next;
+	int last = r->n_prompt - (r->rows ? 1 : 2);
+
+	if (r->logprobs_from >= 0 && first <= last)
+		return first;
+	return r->n_tokens - r->n_prompt < r->max_tokens ? r->n_tokens - 1 : request_read_end(r);
+}
+
+void request_end(struct request *r, enum engine_finish finish)
+{
+	if (!r->ended)
+		r->finish = finish;
+	r->ended = true;
 }
 
 static int stops_copy(struct request *r, const struct engine_request *from, struct error *e)
@@ -65,7 +82,8 @@ static int arrays_alloc(struct request *r, struct error *e)
 	r->prompt_greedy = mem_calloc(prompt, sizeof *r->prompt_greedy, e);
 	r->top_ids = mem_calloc(tops, sizeof *r->top_ids, e);
 	r->top_values = mem_calloc(tops, sizeof *r->top_values, e);
-	if (!r->tokens || !r->logprobs || !r->prompt_logprobs || !r->prompt_greedy || !r->top_ids || !r->top_values)
+	r->token_seconds = mem_calloc(generated, sizeof *r->token_seconds, e);
+	if (!r->token_seconds || !r->tokens || !r->logprobs || !r->prompt_logprobs || !r->prompt_greedy || !r->top_ids || !r->top_values)
 		return ERR_MEMORY;
 	return 0;
 }
@@ -86,6 +104,7 @@ struct request *request_new(const struct engine_request *from, uint64_t id, int 
 	float top_p = from->sampling.top_p <= 0.0f ? 1.0f : from->sampling.top_p;
 	r->sampling = (struct sampling){from->sampling.temperature, from->sampling.top_k, top_p, from->sampling.seed};
 	r->submitted = clock_seconds();
+	r->deadline = from->deadline > 0.0 ? r->submitted + from->deadline : 0.0;
 	if (arrays_alloc(r, e) < 0 || stops_copy(r, from, e) < 0) {
 		request_delete(r);
 		return NULL;
@@ -99,7 +118,9 @@ void request_delete(struct request *r)
 	if (!r)
 		return;
 	free(r->tokens);
-	free(r->pages);
+	free(r->map.pages);
+	free(r->spare_pages);
+	free(r->token_seconds);
 	free(r->stop_bytes);
 	free(r->stops);
 	buf_free(&r->bytes);
@@ -118,7 +139,7 @@ bool request_wants_row(struct request *r, int position, int token, struct logits
 	bool sample = next == r->n_tokens && r->n_tokens - r->n_prompt < r->max_tokens;
 	bool whole = r->rows && r->logprobs_from >= 0 && next >= r->logprobs_from && next <= r->n_prompt;
 
-	if (!prompt && !sample && !whole)
+	if (position < r->rows_next || (!prompt && !sample && !whole))
 		return false;
 	*row = (struct logits_row){.token = token,
 		.target = prompt ? r->tokens[next] : -1,
@@ -155,46 +176,45 @@ static bool is_eos(int32_t token, const int32_t *eos, int n_eos)
 	return false;
 }
 
-static bool end(struct request *r, enum engine_finish finish)
-{
-	r->finish = finish;
-	return true;
-}
-
-static bool take_sample(struct request *r, const struct logits_row *row, const struct tokenizer *tokenizer,
+static void take_sample(struct request *r, const struct logits_row *row, const struct tokenizer *tokenizer,
 	const int32_t *eos, int n_eos)
 {
 	size_t old_length = r->bytes.length;
 	int at = r->n_tokens - r->n_prompt;
 
-	if (r->first == 0.0)
-		r->first = clock_seconds();
+	r->token_seconds[at] = clock_seconds() - r->submitted;
 	r->tokens[r->n_tokens++] = row->sampled;
 	r->logprobs[at] = row->sampled_logprob;
 	r->ended_by_eos = !r->ignore_eos && is_eos(row->sampled, eos, n_eos);
-	if (r->ended_by_eos)
-		return end(r, ENGINE_STOP);
+	if (r->ended_by_eos) {
+		request_end(r, ENGINE_STOP);
+		return;
+	}
 	if (tokenizer && r->n_stops > 0) {
 		tokenizer_decode_id(tokenizer, row->sampled, true, &r->bytes);
 		if (stop_reached(r, old_length))
-			return end(r, ENGINE_STOP);
+			request_end(r, ENGINE_STOP);
 	}
-	return at + 1 == r->max_tokens && end(r, ENGINE_LENGTH);
+	if (at + 1 == r->max_tokens)
+		request_end(r, ENGINE_LENGTH);
 }
 
-bool request_take_row(struct request *r, int position, const struct logits_row *row, const struct tokenizer *tokenizer,
+void request_take_row(struct request *r, int position, const struct logits_row *row, const struct tokenizer *tokenizer,
 	const int32_t *eos, int n_eos)
 {
 	if ((row->target >= 0 && isnan(row->target_logprob)) || (row->sample && isnan(row->sampled_logprob))) {
 		error_set(&r->error, ERR_INPUT, "the model's logits after token %d are not numbers", position);
-		return end(r, ENGINE_FAILED);
+		request_end(r, ENGINE_FAILED);
+		return;
 	}
+	r->rows_next = position + 1;
 	if (row->target >= 0) {
 		int at = position + 1 - r->logprobs_from;
 		r->prompt_logprobs[at] = row->target_logprob;
 		r->prompt_greedy[at] = row->argmax == row->target;
 	}
-	return row->sample && take_sample(r, row, tokenizer, eos, n_eos);
+	if (row->sample)
+		take_sample(r, row, tokenizer, eos, n_eos);
 }
 
 static void text_decode(struct result_owner *o, const struct request *r, const struct tokenizer *tokenizer)
@@ -220,6 +240,7 @@ struct engine_result *request_finish(struct request *r, const struct tokenizer *
 		return NULL;
 	o->tokens = r->tokens, o->logprobs = r->logprobs, o->prompt_logprobs = r->prompt_logprobs;
 	o->prompt_greedy = r->prompt_greedy, o->top_ids = r->top_ids, o->top_values = r->top_values;
+	o->token_seconds = r->token_seconds;
 	*face = (struct engine_result){.id = r->id,
 		.finish = r->finish,
 		.error = r->error,
@@ -232,12 +253,16 @@ struct engine_result *request_finish(struct request *r, const struct tokenizer *
 		.prompt_greedy = r->prompt_greedy,
 		.top_logprobs = r->top_logprobs,
 		.top_ids = r->top_ids,
-		.top_values = r->top_values};
+		.top_values = r->top_values,
+		.cached_tokens = r->cached_tokens,
+		.preemptions = r->preemptions,
+		.token_seconds = r->token_seconds};
 	face->seconds = clock_seconds() - r->submitted;
-	face->seconds_to_first = r->first > 0.0 ? r->first - r->submitted : face->seconds;
+	face->seconds_queued = r->started > 0.0 ? r->started - r->submitted : face->seconds;
+	face->seconds_to_first = face->n_generated > 0 ? r->token_seconds[0] : face->seconds;
 	text_decode(o, r, tokenizer);
 	r->tokens = NULL, r->logprobs = NULL, r->prompt_logprobs = NULL;
-	r->prompt_greedy = NULL, r->top_ids = NULL, r->top_values = NULL;
+	r->prompt_greedy = NULL, r->top_ids = NULL, r->top_values = NULL, r->token_seconds = NULL;
 	request_delete(r);
 	return face;
 }
@@ -253,6 +278,7 @@ void engine_result_free(struct engine_result *result)
 	free(o->prompt_greedy);
 	free(o->top_ids);
 	free(o->top_values);
+	free(o->token_seconds);
 	buf_free(&o->text);
 	free(o);
 }

@@ -4,100 +4,57 @@
 
 enum { AUDIT_STEPS = 64 };
 
-/* ---- lists ---- */
-
-static void list_init(struct request_list *l)
-{
-	l->first = NULL;
-	l->last = &l->first;
-}
-
-static void list_push(struct request_list *l, struct request *r)
-{
-	r->next = NULL;
-	*l->last = r;
-	l->last = &r->next;
-}
-
-static struct request *list_pop(struct request_list *l)
-{
-	struct request *r = l->first;
-	if (!r)
-		return NULL;
-	l->first = r->next;
-	if (!l->first)
-		l->last = &l->first;
-	return r;
-}
-
-static void list_free(struct request_list *l)
-{
-	for (struct request *r; l->last && (r = list_pop(l));)
-		request_delete(r);
-}
-
 /* ---- life ---- */
 
-int scheduler_init(struct scheduler *s, struct model *model, struct kv_pool *pool, const struct tokenizer *tokenizer,
-	const struct scheduler_limits *limits, struct error *e)
+static struct instance *prefill(struct scheduler *s)
 {
-	size_t tokens = (size_t)limits->max_batch_tokens, requests = (size_t)limits->max_requests;
-	int page_size = pool->geometry.page_size, longest = (limits->max_positions + page_size - 1) / page_size;
+	return &s->instances[0];
+}
 
-	*s = (struct scheduler){.model = model,
-		.pool = pool,
-		.tokenizer = tokenizer,
-		.guard = pool->guard,
-		.faults = pool->faults,
-		.limits = *limits,
-		.next_id = 1};
-	pthread_mutex_init(&s->mutex, NULL);
-	list_init(&s->incoming);
-	list_init(&s->waiting);
-	list_init(&s->running);
-	list_init(&s->done);
-	s->table_stride = longest < kv_pool_usable(pool) ? longest : kv_pool_usable(pool);
-	s->ids = mem_calloc(tokens, sizeof *s->ids, e);
-	s->positions = mem_calloc(tokens, sizeof *s->positions, e);
-	s->slots = mem_calloc(tokens, sizeof *s->slots, e);
-	s->cu_seqlens = mem_calloc(requests + 1, sizeof *s->cu_seqlens, e);
-	s->first_position = mem_calloc(requests, sizeof *s->first_position, e);
-	s->counts = mem_calloc(requests, sizeof *s->counts, e);
-	s->scheduled = mem_calloc(requests, sizeof *s->scheduled, e);
-	s->request_ids = mem_calloc(requests, sizeof *s->request_ids, e);
-	s->bad = mem_calloc(requests, sizeof *s->bad, e);
-	s->block_tables = mem_calloc(requests * (size_t)s->table_stride, sizeof *s->block_tables, e);
-	s->rows = mem_calloc(tokens, sizeof *s->rows, e);
-	s->row_sequence = mem_calloc(tokens, sizeof *s->row_sequence, e);
-	s->row_position = mem_calloc(tokens, sizeof *s->row_position, e);
-	if (!s->ids || !s->positions || !s->slots || !s->cu_seqlens || !s->first_position || !s->counts ||
-		!s->scheduled || !s->request_ids || !s->bad || !s->block_tables || !s->rows || !s->row_sequence ||
-		!s->row_position)
-		return ERR_MEMORY;
+static struct instance *decode(struct scheduler *s)
+{
+	return &s->instances[s->n_instances - 1];
+}
+
+static int instances_init(struct scheduler *s, const struct scheduler_part *parts, int n_parts, struct error *e)
+{
+	for (int i = 0; i < n_parts; i++) {
+		struct instance *in = &s->instances[s->n_instances++];
+		TRY(instance_init(in, parts[i].model, parts[i].pool, parts[i].writer, &s->stats, e));
+		in->caching = !s->limits.no_prefix_cache;
+		in->prompts_only = i < n_parts - 1;
+		in->prompts_arrive = i > 0;
+		in->max_requests = s->limits.max_requests;
+	}
 	return 0;
+}
+
+int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int n_parts,
+	const struct tokenizer *tokenizer, const struct scheduler_limits *limits, struct error *e)
+{
+	int page_size = parts[0].pool->geometry.page_size, stride = 0;
+
+	*s = (struct scheduler){.tokenizer = tokenizer, .limits = *limits};
+	inbox_init(&s->inbox);
+	TRY(instances_init(s, parts, n_parts, e));
+	for (int i = 0; i < n_parts; i++)
+		stride = kv_pool_usable(parts[i].pool) > stride ? kv_pool_usable(parts[i].pool) : stride;
+	int longest = (limits->max_positions + page_size - 1) / page_size;
+	return batch_init(&s->batch, limits->max_batch_tokens, limits->max_requests, longest < stride ? longest : stride, e);
 }
 
 void scheduler_free(struct scheduler *s)
 {
-	void *arrays[] = {s->aborts, s->ids, s->positions, s->slots, s->cu_seqlens, s->first_position, s->counts,
-		s->scheduled, s->request_ids, s->bad, s->block_tables, s->rows, s->row_sequence, s->row_position};
-
-	list_free(&s->incoming);
-	list_free(&s->waiting);
-	list_free(&s->running);
-	list_free(&s->done);
-	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-		free(arrays[i]);
-	pthread_mutex_destroy(&s->mutex);
+	for (int i = 0; i < s->n_instances; i++)
+		instance_free(&s->instances[i]);
+	inbox_free(&s->inbox);
+	request_list_free(&s->waiting);
+	request_list_free(&s->done);
+	batch_free(&s->batch);
 	*s = (struct scheduler){0};
 }
 
 /* ---- submission ---- */
-
-static int pages_needed(const struct scheduler *s, int tokens)
-{
-	return (tokens + s->pool->geometry.page_size - 1) / s->pool->geometry.page_size;
-}
 
 /* The last token that is generated is never read back, nor is the last of a prompt that is only scored: neither needs a
  * slot. */
@@ -106,9 +63,27 @@ static int64_t slots_needed(const struct engine_request *r)
 	return (int64_t)r->n_tokens + r->max_tokens - (r->max_tokens == 0 && r->rows ? 0 : 1);
 }
 
-static int request_check(const struct scheduler *s, const struct engine_request *r, struct error *e)
+static int request_check_pages(struct scheduler *s, const struct engine_request *r, struct error *e)
 {
-	int vocab = s->model->config->vocab_size;
+	int64_t slots = slots_needed(r);
+
+	if (slots > s->limits.max_positions)
+		return error_set(e, ERR_LIMIT, "%d prompt tokens and %d to generate exceed the model's context of %d",
+			r->n_tokens, r->max_tokens, s->limits.max_positions);
+	for (int i = 0; i < s->n_instances; i++) {
+		const struct instance *in = &s->instances[i];
+		int64_t here = in->prompts_only && slots > r->n_tokens ? r->n_tokens : slots;
+		if (instance_pages(in, (int)here) > kv_pool_usable(in->pool))
+			return error_set(e, ERR_LIMIT, "%lld tokens need %d KV pages of %d tokens; the pool has %d",
+				(long long)here, instance_pages(in, (int)here), in->pool->geometry.page_size,
+				kv_pool_usable(in->pool));
+	}
+	return 0;
+}
+
+static int request_check(struct scheduler *s, const struct engine_request *r, struct error *e)
+{
+	int vocab = prefill(s)->model->config->vocab_size;
 
 	if (r->n_tokens < 1)
 		return error_set(e, ERR_USAGE, "a request needs at least one prompt token");
@@ -126,319 +101,333 @@ static int request_check(const struct scheduler *s, const struct engine_request 
 			r->logprobs_from, r->n_tokens);
 	if (r->n_stops > 0 && !s->tokenizer)
 		return error_set(e, ERR_USAGE, "stop strings need a tokenizer, and the model's folder has none");
-	int64_t slots = slots_needed(r);
-	if (slots > s->limits.max_positions)
-		return error_set(e, ERR_LIMIT, "%d prompt tokens and %d to generate exceed the model's context of %d",
-			r->n_tokens, r->max_tokens, s->limits.max_positions);
-	if (pages_needed(s, (int)slots) > kv_pool_usable(s->pool))
-		return error_set(e, ERR_LIMIT, "%lld tokens need %d KV pages of %d tokens; the pool has %d",
-			(long long)slots, pages_needed(s, (int)slots), s->pool->geometry.page_size,
-			kv_pool_usable(s->pool));
-	return 0;
+	return request_check_pages(s, r, e);
 }
 
 int scheduler_submit(struct scheduler *s, const struct engine_request *r, uint64_t *id, struct error *e)
 {
 	TRY(request_check(s, r, e));
-	pthread_mutex_lock(&s->mutex);
-	*id = s->next_id++;
-	pthread_mutex_unlock(&s->mutex);
+	*id = inbox_next_id(&s->inbox);
 
-	struct request *request = request_new(r, *id, s->model->config->vocab_size, e);
+	struct request *request = request_new(r, *id, prefill(s)->model->config->vocab_size, e);
 	if (!request)
 		return ERR_MEMORY;
-	request->n_pages = pages_needed(s, (int)slots_needed(r));
-	request->pages = mem_calloc((size_t)request->n_pages, sizeof *request->pages, e);
-	if (!request->pages) {
+	size_t pages = (size_t)instance_pages(prefill(s), (int)slots_needed(r));
+	request->map.pages = mem_calloc(pages, sizeof(int32_t), e);
+	request->spare_pages = s->n_instances > 1 ? mem_calloc(pages, sizeof(int32_t), e) : NULL;
+	if (!request->map.pages || (s->n_instances > 1 && !request->spare_pages)) {
 		request_delete(request);
 		return ERR_MEMORY;
 	}
-	pthread_mutex_lock(&s->mutex);
-	list_push(&s->incoming, request);
-	pthread_mutex_unlock(&s->mutex);
+	inbox_put(&s->inbox, request);
 	return 0;
 }
 
 void scheduler_abort(struct scheduler *s, uint64_t id)
 {
-	pthread_mutex_lock(&s->mutex);
-	if (s->n_aborts == s->aborts_capacity) {
-		int capacity = s->aborts_capacity ? 2 * s->aborts_capacity : 16;
-		uint64_t *grown = realloc(s->aborts, (size_t)capacity * sizeof *grown);
-		if (grown) {
-			s->aborts = grown;
-			s->aborts_capacity = capacity;
-		}
-	}
-	if (s->n_aborts < s->aborts_capacity)
-		s->aborts[s->n_aborts++] = id;
-	pthread_mutex_unlock(&s->mutex);
+	inbox_abort(&s->inbox, id);
 }
 
-static void abort_in(struct request_list *list, uint64_t id)
-{
-	for (struct request *r = list->first; r; r = r->next)
-		r->aborted |= r->id == id;
-}
-
-/* Takes what other threads left. */
 static void incoming_take(struct scheduler *s)
 {
-	pthread_mutex_lock(&s->mutex);
-	for (struct request *r; (r = list_pop(&s->incoming));) {
-		list_push(&s->waiting, r);
-		s->n_waiting++;
-	}
-	for (int i = 0; i < s->n_aborts; i++) {
-		abort_in(&s->waiting, s->aborts[i]);
-		abort_in(&s->running, s->aborts[i]);
-	}
-	s->n_aborts = 0;
-	pthread_mutex_unlock(&s->mutex);
+	struct request_list *running[2];
+
+	for (int i = 0; i < s->n_instances; i++)
+		running[i] = &s->instances[i].running;
+	inbox_take(&s->inbox, &s->waiting, running, s->n_instances);
 }
 
-/* ---- admission and release ---- */
+/* ---- ends ---- */
 
-static bool request_admit(struct scheduler *s, struct request *r)
+/* Withdrawals, deadlines, and prompts that are only scored: those end when they are computed; one of a single token has
+ * nothing to compute. */
+static void end_check(const struct instance *in, struct request *r, double now)
 {
-	if (s->n_running == s->limits.max_requests || kv_pool_available(s->pool) < r->n_pages)
+	if (r->aborted)
+		request_end(r, ENGINE_ABORTED);
+	else if (r->deadline > 0.0 && now >= r->deadline)
+		request_end(r, ENGINE_DEADLINE);
+	else if (in && r->max_tokens == 0 && instance_pending(in, r) <= 0)
+		request_end(r, ENGINE_LENGTH);
+}
+
+static void running_sweep(struct scheduler *s)
+{
+	double now = clock_seconds();
+
+	for (int i = 0; i < s->n_instances; i++) {
+		struct instance *in = &s->instances[i];
+		for (struct request *r = in->running.first, *next; r; r = next) {
+			next = r->next;
+			end_check(in, r, now);
+			if (!r->ended)
+				continue;
+			instance_release(in, r, r->finish == ENGINE_STOP || r->finish == ENGINE_LENGTH);
+			request_list_push(&s->done, r);
+		}
+	}
+}
+
+static void waiting_sweep(struct scheduler *s)
+{
+	double now = clock_seconds();
+
+	for (struct request *r = s->waiting.first, *next; r; r = next) {
+		next = r->next;
+		end_check(NULL, r, now);
+		if (!r->ended)
+			continue;
+		request_list_remove(&s->waiting, r);
+		request_list_push(&s->done, r);
+	}
+}
+
+/* ---- admission ---- */
+
+static int common_prefix(const struct request *a, const struct request *b, int most)
+{
+	int n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt, i = 0;
+
+	n = n < most ? n : most;
+	while (i < n && a->tokens[i] == b->tokens[i])
+		i++;
+	return i;
+}
+
+/* What a waiting request would find in the cache once a running one has computed its prompt: whole pages, and the rest
+ * too when that one ends there. */
+static int prefix_from(const struct instance *in, const struct request *r, const struct request *running, int most)
+{
+	int shared = common_prefix(r, running, most), page_size = in->pool->geometry.page_size;
+	return running->max_tokens == 0 ? shared : shared / page_size * page_size;
+}
+
+/* Whether r should wait for a running request that computes a prefix of both. It does where that saves at least a page
+ * and a quarter of what is left to compute, so that a row of prompts that each go a little further do not wait for one
+ * another in turn. */
+static bool held_back(struct instance *in, struct request *r)
+{
+	int page_size = in->pool->geometry.page_size;
+	const struct request *for_it = r->held_for ? request_list_find(&in->running, r->held_for) : NULL;
+
+	if (!in->caching)
 		return false;
-	for (int i = 0; i < r->n_pages; i++) {
-		r->pages[i] = kv_pool_alloc(s->pool, r->id);
-		s->guard->page_mapped(s->guard->context, r->id, i, r->pages[i]);
+	if (for_it && for_it->n_computed < r->held_until)
+		return true;
+	r->held_for = 0;
+	int end = instance_read_end(in, r), row = request_first_row(r), most = row < end ? row : end;
+	int there = -1;
+	for (const struct request *q = in->running.first; q; q = q->next) {
+		int shared = prefix_from(in, r, q, most);
+		if (q->n_computed >= shared)
+			continue;
+		if (there < 0)
+			there = radix_cache_match(&in->cache, in->writer, r->tokens, most, r->map.pages).n_tokens;
+		int saved = shared - there;
+		if (saved < page_size || 4 * saved < end - there)
+			continue;
+		r->held_for = q->id;
+		r->held_until = shared;
+		return true;
 	}
-	s->guard->audit(s->guard->context);
-	s->n_running++;
-	int used = kv_pool_usable(s->pool) - kv_pool_available(s->pool);
-	s->stats.pages_used_peak = used > s->stats.pages_used_peak ? used : s->stats.pages_used_peak;
-	return true;
+	return false;
 }
 
-static void request_release(struct scheduler *s, struct request *r)
+static void waiting_admit(struct scheduler *s)
 {
-	for (int i = 0; i < r->n_pages; i++)
-		kv_pool_release(s->pool, r->pages[i], r->id);
-	s->guard->request_released(s->guard->context, r->id);
-	s->guard->audit(s->guard->context);
-	s->n_running--;
-	list_push(&s->done, r);
-}
+	struct instance *in = prefill(s);
 
-/* First come, first served: one that does not fit holds back those behind it, so that none starves. */
-static void admit_waiting(struct scheduler *s)
-{
-	for (struct request *r; (r = s->waiting.first);) {
-		if (!r->aborted && !request_admit(s, r))
+	for (struct request *r = s->waiting.first, *next; r && in->running.count < in->max_requests; r = next) {
+		next = r->next;
+		if (held_back(in, r))
+			continue;
+		request_list_remove(&s->waiting, r);
+		if (!instance_admit(in, r)) {
+			request_list_insert(&s->waiting, r);
 			return;
-		list_pop(&s->waiting);
-		s->n_waiting--;
-		if (r->aborted) {
-			r->finish = ENGINE_ABORTED;
-			list_push(&s->done, r);
-		} else {
-			list_push(&s->running, r);
 		}
 	}
 }
 
-/* Moves requests that have ended out of running. */
-static void running_sweep(struct scheduler *s, bool (*ended)(const struct request *))
+/* Requests whose prompt is computed go where they are continued, as far as there is room. */
+static bool prompts_hand_over(struct scheduler *s)
 {
-	struct request_list kept;
-	list_init(&kept);
-	for (struct request *r; (r = list_pop(&s->running));) {
-		if (ended(r))
-			request_release(s, r);
-		else
-			list_push(&kept, r);
+	bool any = false;
+
+	if (s->n_instances == 1)
+		return false;
+	for (struct request *r = prefill(s)->running.first, *next; r; r = next) {
+		next = r->next;
+		if (r->ended || instance_pending(prefill(s), r) > 0)
+			continue;
+		if (!instance_receive(decode(s), prefill(s), r))
+			break;
+		any = true;
 	}
-	s->running = kept;
-	if (!kept.first)
-		list_init(&s->running);
+	return any;
 }
 
-/* ---- the batch ---- */
+/* ---- growth ---- */
 
-struct step {
-	struct forward_batch batch;
-	int n_rows;
-};
-
-static void sequence_add(struct scheduler *s, struct step *step, struct request *r, int count)
+static void preempt(struct scheduler *s, struct instance *in, struct request *r)
 {
-	struct forward_batch *batch = &step->batch;
-	int b = batch->n_sequences++, page_size = s->pool->geometry.page_size;
-	int32_t *table = s->block_tables + (size_t)b * (size_t)s->table_stride;
-	int used = pages_needed(s, r->n_computed + count);
+	instance_release(in, r, true);
+	r->preemptions++;
+	s->stats.preemptions++;
+	request_list_insert(&s->waiting, r);
+}
 
-	s->scheduled[b] = r;
-	s->request_ids[b] = r->id;
-	s->counts[b] = count;
-	s->bad[b] = 0;
-	s->first_position[b] = (int32_t)fault_at(s->faults, FAULT_LENGTH, r->id, r->n_computed, r->n_computed);
-	for (int i = 0; i < used; i++)
-		table[i] = (int32_t)fault_at(s->faults, FAULT_TABLE_ENTRY, r->id, i, r->pages[i]);
-	for (int i = 0; i < count; i++) {
-		int t = batch->n_tokens++, position = r->n_computed + i;
-		int64_t slot = (int64_t)r->pages[position / page_size] * page_size + position % page_size;
-		s->ids[t] = r->tokens[position];
-		s->positions[t] = position;
-		s->slots[t] = fault_at(s->faults, FAULT_SLOT, r->id, position, slot);
-		if (request_wants_row(r, position, t, &s->rows[step->n_rows])) {
-			s->row_sequence[step->n_rows] = b;
-			s->row_position[step->n_rows++] = position;
+/* Every running request gets the page that it needs next, the oldest first, from the youngest where none is left. */
+static void running_grow(struct scheduler *s, struct instance *in)
+{
+	for (struct request *r = in->running.first, *next; r; r = next) {
+		while (!instance_grow(in, r)) {
+			struct request *youngest = in->running.last;
+			preempt(s, in, youngest);
+			if (youngest == r)
+				return;
 		}
+		next = r->next;
 	}
-	s->cu_seqlens[b + 1] = batch->n_tokens;
 }
 
-/* Decode tokens first (a running answer never waits for a prompt), then prefill chunks in order of admission. */
-static void batch_build(struct scheduler *s, struct step *step)
+/* ---- the step ---- */
+
+/* Decode tokens first (a running answer never waits for a prompt), then prefill chunks in order of submission. */
+static void batch_build(struct scheduler *s, struct instance *in)
 {
-	s->cu_seqlens[0] = 0;
-	for (int prefill = 0; prefill <= 1; prefill++) {
-		for (struct request *r = s->running.first; r; r = r->next) {
-			int pending = request_pending(r), room = s->limits.max_batch_tokens - step->batch.n_tokens;
-			if (pending == 0 || (pending > 1) != (prefill == 1) || room == 0)
+	struct batch *b = &s->batch;
+
+	batch_clear(b);
+	for (int chunks = 0; chunks <= 1; chunks++) {
+		for (struct request *r = in->running.first; r; r = r->next) {
+			int pending = instance_pending(in, r), room = b->max_tokens - b->forward.n_tokens;
+			if (pending <= 0 || (pending > 1) != (chunks == 1) || room == 0)
 				continue;
 			int count = pending < s->limits.chunk ? pending : s->limits.chunk;
-			sequence_add(s, step, r, count < room ? count : room);
+			batch_add(b, in, r, count < room ? count : room);
 		}
 	}
-	step->batch.ids = s->ids;
-	step->batch.positions = s->positions;
-	step->batch.slots = s->slots;
-	step->batch.cu_seqlens = s->cu_seqlens;
-	step->batch.first_position = s->first_position;
-	step->batch.block_tables = s->block_tables;
-	step->batch.table_stride = s->table_stride;
-	step->batch.rows = s->rows;
-	step->batch.n_rows = step->n_rows;
+	if (s->limits.pad_decode && b->forward.n_tokens > 0)
+		batch_pad(b, in->pool->geometry.page_size);
 }
 
-static int guard_verify(
-	struct scheduler *s, enum kv_guard_phase phase, const struct forward_batch *batch, struct error *e)
+static int guard_verify(struct scheduler *s, struct instance *in, enum kv_guard_phase phase, struct error *e)
 {
+	const struct forward_batch *batch = &s->batch.forward;
 	struct kv_guard_batch view = {.step = s->stats.steps,
 		.n_sequences = batch->n_sequences,
 		.n_tokens = batch->n_tokens,
-		.request = s->request_ids,
+		.request = s->batch.request_ids,
 		.cu_seqlens = batch->cu_seqlens,
 		.first_position = batch->first_position,
 		.block_tables = batch->block_tables,
 		.table_stride = batch->table_stride,
 		.slots = batch->slots,
 		.tokens = batch->ids};
-	return s->guard->verify(s->guard->context, phase, &view, s->bad, e);
+	return in->pool->guard->verify(in->pool->guard_state, phase, &view, s->batch.bad, e);
 }
 
-/* A sequence that failed the check before reading must not be read: its tables are pointed at page 0, which is
- * nobody's. */
-static void bad_sequences_park(struct scheduler *s, const struct forward_batch *batch)
+static void tokens_count(struct scheduler *s, struct request *r, int count)
 {
-	for (int b = 0; b < batch->n_sequences; b++) {
-		if (!s->bad[b])
+	int end = r->n_computed + count, seen = r->n_seen > r->n_computed ? r->n_seen : r->n_computed;
+	int again = (seen < end ? seen : end) - r->n_computed;
+	int prompt = (end < r->n_prompt ? end : r->n_prompt) - seen;
+
+	s->stats.replayed_tokens += (uint64_t)again;
+	s->stats.prompt_tokens += (uint64_t)(prompt > 0 ? prompt : 0);
+	r->n_seen = end > r->n_seen ? end : r->n_seen;
+	r->n_computed = end;
+}
+
+static void publish(struct scheduler *s, struct instance *in)
+{
+	const struct model_config *c = in->model->config;
+	struct batch *b = &s->batch;
+
+	for (int i = 0; i < b->forward.n_sequences; i++) {
+		struct request *r = b->scheduled[i];
+		if (!r)
 			continue;
-		memset(s->block_tables + (size_t)b * (size_t)s->table_stride, 0,
-			(size_t)s->table_stride * sizeof *s->block_tables);
-		for (int t = batch->cu_seqlens[b]; t < batch->cu_seqlens[b + 1]; t++)
-			s->slots[t] = s->positions[t] % s->pool->geometry.page_size;
-	}
-}
-
-/* ---- after the forward pass ---- */
-
-static bool has_ended(const struct request *r)
-{
-	return r->n_computed < 0;
-}
-
-/* A request that has ended is marked by n_computed -1 until the sweep. */
-static void mark_ended(struct request *r)
-{
-	r->n_computed = -1;
-}
-
-static void publish(struct scheduler *s, const struct step *step)
-{
-	const struct model_config *c = s->model->config;
-
-	for (int b = 0; b < step->batch.n_sequences; b++) {
-		struct request *r = s->scheduled[b];
-		int in_prompt = r->n_prompt - r->n_computed;
-		s->stats.prompt_tokens += (uint64_t)(in_prompt < 0 ? 0
-				: in_prompt < s->counts[b]         ? in_prompt
-								   : s->counts[b]);
-		r->n_computed += s->counts[b];
-		if (s->bad[b]) {
-			error_set(&r->error, ERR_DEVICE, "the %s guard found a page that is not this request's",
-				s->guard->level);
-			r->finish = ENGINE_FAILED;
-			mark_ended(r);
-		}
-	}
-	for (int i = 0; i < step->n_rows; i++) {
-		struct request *r = s->scheduled[s->row_sequence[i]];
-		if (has_ended(r))
+		tokens_count(s, r, b->cu_seqlens[i + 1] - b->cu_seqlens[i]);
+		if (!b->bad[i])
 			continue;
-		s->stats.generated_tokens += s->rows[i].sample;
-		if (request_take_row(r, s->row_position[i], &s->rows[i], s->tokenizer, c->eos_tokens, c->n_eos_tokens))
-			mark_ended(r);
+		error_set(&r->error, ERR_DEVICE, "the %s guard found a page that is not this request's",
+			in->pool->guard->level);
+		request_end(r, ENGINE_FAILED);
 	}
+	for (int i = 0; i < b->forward.n_rows; i++) {
+		struct request *r = b->scheduled[b->row_sequence[i]];
+		if (r->ended)
+			continue;
+		s->stats.generated_tokens += b->rows[i].sample;
+		request_take_row(r, b->row_position[i], &b->rows[i], s->tokenizer, c->eos_tokens, c->n_eos_tokens);
+	}
+	for (int i = 0; i < b->forward.n_sequences; i++)
+		if (b->scheduled[i] && !b->scheduled[i]->ended)
+			instance_index(in, b->scheduled[i]);
 }
 
-/* Requests that only score their prompt end when it is computed; one of a single token has nothing to compute. */
-static void scored_mark(struct scheduler *s)
+static int instance_step(struct scheduler *s, struct instance *in, bool *worked, struct error *e)
 {
-	for (struct request *r = s->running.first; r; r = r->next) {
-		if (has_ended(r) || r->max_tokens > 0 || request_pending(r) > 0)
-			continue;
-		r->finish = ENGINE_LENGTH;
-		mark_ended(r);
-	}
+	int page_size = in->pool->geometry.page_size;
+
+	running_grow(s, in);
+	batch_build(s, in);
+	if (s->batch.forward.n_tokens == 0)
+		return 0;
+	*worked = true;
+	TRY(guard_verify(s, in, KV_GUARD_BEFORE_READ, e));
+	batch_park_bad(&s->batch, page_size);
+	TRY(forward(in->model, in->pool, &s->batch.forward, &s->stats.kv_saturated, e));
+	TRY(guard_verify(s, in, KV_GUARD_BEFORE_PUBLISH, e));
+	publish(s, in);
+	if ((s->stats.steps + 1) % AUDIT_STEPS == 0)
+		in->pool->guard->audit(in->pool->guard_state);
+	return 0;
 }
 
-static void aborts_mark(struct scheduler *s)
+static void stats_renew(struct scheduler *s)
 {
-	for (struct request *r = s->running.first; r; r = r->next) {
-		if (!r->aborted)
-			continue;
-		r->finish = ENGINE_ABORTED;
-		mark_ended(r);
+	struct engine_stats *stats = &s->stats;
+
+	stats->waiting = s->waiting.count;
+	stats->running = stats->pages_used = stats->pages_cached = 0;
+	stats->pages_evicted = 0;
+	for (int i = 0; i < s->n_instances; i++) {
+		const struct instance *in = &s->instances[i];
+		stats->running += in->running.count;
+		stats->pages_used += kv_pool_in_use(in->pool);
+		stats->pages_cached += in->pool->n_idle;
+		stats->pages_evicted += in->cache.evicted;
 	}
+	if (stats->pages_used > stats->pages_used_peak)
+		stats->pages_used_peak = stats->pages_used;
 }
 
 int scheduler_step(struct scheduler *s, bool *idle, struct error *e)
 {
-	struct step step = {0};
+	bool worked = false;
 
 	incoming_take(s);
-	aborts_mark(s);
-	running_sweep(s, has_ended);
-	admit_waiting(s);
-	scored_mark(s);
-	running_sweep(s, has_ended);
-	batch_build(s, &step);
-	*idle = step.batch.n_tokens == 0;
-	s->stats.waiting = s->n_waiting;
-	s->stats.running = s->n_running;
-	s->stats.pages_used = kv_pool_usable(s->pool) - kv_pool_available(s->pool);
-	if (*idle)
-		return 0;
-
-	TRY(guard_verify(s, KV_GUARD_BEFORE_READ, &step.batch, e));
-	bad_sequences_park(s, &step.batch);
-	TRY(forward(s->model, s->pool, &step.batch, &s->stats.kv_saturated, e));
-	TRY(guard_verify(s, KV_GUARD_BEFORE_PUBLISH, &step.batch, e));
-	publish(s, &step);
-	scored_mark(s);
-	running_sweep(s, has_ended);
-	if (++s->stats.steps % AUDIT_STEPS == 0)
-		s->guard->audit(s->guard->context);
+	waiting_sweep(s);
+	running_sweep(s);
+	worked = prompts_hand_over(s);
+	waiting_admit(s);
+	running_sweep(s); /* what had nothing to compute */
+	for (int i = 0; i < s->n_instances; i++) {
+		TRY(instance_step(s, &s->instances[i], &worked, e));
+		stats_renew(s);
+		running_sweep(s);
+		worked |= i == 0 && prompts_hand_over(s);
+	}
+	s->stats.steps += worked;
+	*idle = !worked;
+	stats_renew(s);
 	return 0;
 }
 
 struct request *scheduler_take_done(struct scheduler *s)
 {
-	return list_pop(&s->done);
+	return request_list_pop(&s->done);
 }

@@ -1,56 +1,44 @@
-/* Continuous batching: requests wait, are admitted when their pages fit, run in mixed steps of decode tokens and
- * prefill chunks, and leave. A request's pages are reserved for its whole length at admission, so a running request
- * never waits for memory. */
+/* Continuous batching. A step admits what fits, runs each instance's model once over decode tokens and prefill chunks,
+ * and publishes what came out.
+ *
+ * Requests are served in order of submission; one whose pages are not there holds back those behind it, so none
+ * starves. A request that shares a long prefix with one that is being computed waits for it, to find it in the cache.
+ * Pages for what is known of a request are taken when it is admitted, further ones as it grows; when none is left the
+ * youngest running request gives its pages up and waits to be computed again. The oldest is never preempted, and each fits
+ * the pool alone, so every request ends. */
 #ifndef ASSAY_ENGINE_SCHED_SCHEDULER_H
 #define ASSAY_ENGINE_SCHED_SCHEDULER_H
 
-#include <pthread.h>
-
-#include "engine/model/forward.h"
-#include "engine/sched/request.h"
+#include "engine/sched/batch.h"
+#include "engine/sched/inbox.h"
+#include "engine/sched/instance.h"
 
 struct scheduler_limits {
 	int max_batch_tokens, chunk, max_requests, max_positions;
+	bool no_prefix_cache, pad_decode;
 };
 
-struct request_list {
-	struct request *first, **last; /* last: where the next one is hung */
+/* One or two instances: what computes prompts, and what goes on from there. */
+struct scheduler_part {
+	struct model *model;
+	struct kv_pool *pool;
+	const char *writer; /* variant of the values in its pages */
 };
 
 struct scheduler {
-	struct model *model;
-	struct kv_pool *pool;
+	struct instance instances[2];
+	int n_instances;
 	const struct tokenizer *tokenizer; /* NULL: none */
-	const struct kv_guard *guard;
-	const struct fault_hook *faults;
 	struct scheduler_limits limits;
-
-	pthread_mutex_t mutex; /* over what other threads touch */
-	struct request_list incoming;
-	uint64_t *aborts; /* [n_aborts] ids */
-	int n_aborts, aborts_capacity;
-	uint64_t next_id;
-
-	struct request_list waiting, running, done;
-	int n_waiting, n_running;
-
-	/* the step's batch, planned once */
-	int32_t *ids, *positions;                      /* [max_batch_tokens] */
-	int64_t *slots;                                /* [max_batch_tokens] */
-	int32_t *cu_seqlens, *first_position, *counts; /* [max_requests + 1] */
-	struct request **scheduled;                    /* [max_requests] */
-	uint64_t *request_ids;                         /* [max_requests] */
-	uint8_t *bad;                                  /* [max_requests] set by the guard */
-	int32_t *block_tables;                         /* [max_requests, table_stride] */
-	int table_stride;
-	struct logits_row *rows;          /* [max_batch_tokens] */
-	int *row_sequence, *row_position; /* [max_batch_tokens] */
-
+	struct inbox inbox;
+	struct request_list waiting, done;
+	struct batch batch; /* of the instance that runs */
 	struct engine_stats stats;
 };
 
-int scheduler_init(struct scheduler *s, struct model *model, struct kv_pool *pool, const struct tokenizer *tokenizer,
-	const struct scheduler_limits *limits, struct error *e);
+/* The scheduler must not move in memory afterwards. */
+int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int n_parts,
+	const struct tokenizer *tokenizer, const struct scheduler_limits *limits, struct error *e);
 void scheduler_free(struct scheduler *s);
 
 /* The faces of engine_submit, engine_abort, engine_step, engine_poll. */
@@ -58,5 +46,8 @@ int scheduler_submit(struct scheduler *s, const struct engine_request *r, uint64
 void scheduler_abort(struct scheduler *s, uint64_t id);
 int scheduler_step(struct scheduler *s, bool *idle, struct error *e);
 struct request *scheduler_take_done(struct scheduler *s);
+
+/* The face of engine_audit (audit.c). */
+int scheduler_audit(const struct scheduler *s, struct error *e);
 
 #endif

@@ -1,0 +1,275 @@
+#include "engine/sched/instance.h"
+
+#include <string.h>
+
+#include "engine/base/hash.h"
+#include "engine/kv/handover.h"
+
+int instance_init(struct instance *in, struct model *model, struct kv_pool *pool, const char *writer,
+	struct engine_stats *stats, struct error *e)
+{
+	*in = (struct instance){
+		.model = model, .pool = pool, .writer = hash64(writer, strlen(writer)), .stats = stats};
+	return radix_cache_init(&in->cache, pool, e);
+}
+
+void instance_free(struct instance *in)
+{
+	request_list_free(&in->running);
+	radix_cache_free(&in->cache);
+	*in = (struct instance){0};
+}
+
+int instance_pages(const struct instance *in, int tokens)
+{
+	int page_size = in->pool->geometry.page_size;
+	return (tokens + page_size - 1) / page_size;
+}
+
+int instance_read_end(const struct instance *in, const struct request *r)
+{
+	int end = request_read_end(r);
+	return in->prompts_only && end > r->n_prompt ? r->n_prompt : end;
+}
+
+int instance_pending(const struct instance *in, const struct request *r)
+{
+	return instance_read_end(in, r) - r->n_computed;
+}
+
+/* ---- mapping ---- */
+
+static void page_map(struct instance *in, struct request *r, int32_t page)
+{
+	in->pool->guard->page_mapped(in->pool->guard_state, r->id, r->map.n_pages, page);
+	r->map.pages[r->map.n_pages++] = page;
+}
+
+static void page_map_fresh(struct instance *in, struct request *r)
+{
+	page_map(in, r, kv_pool_alloc(in->pool, r->id));
+}
+
+static void match_retain(struct instance *in, const struct radix_match *m, const int32_t *pages)
+{
+	for (int i = 0; i < m->n_pages; i++)
+		kv_pool_retain(in->pool, pages[i]);
+	if (m->tail)
+		kv_pool_retain(in->pool, m->tail);
+}
+
+static void match_release(struct instance *in, const struct radix_match *m, const int32_t *pages, uint64_t request)
+{
+	for (int i = 0; i < m->n_pages; i++)
+		kv_pool_release(in->pool, pages[i], request);
+	if (m->tail)
+		kv_pool_release(in->pool, m->tail, request);
+}
+
+/* Pages for all that is known of the request: those of the cache that hold its first tokens, up to `most` of them, and
+ * fresh ones. m->tail is retained, for its first tokens to be copied. False, and nothing changed, when there are not
+ * enough. */
+static bool pages_map(struct instance *in, struct request *r, int most, struct radix_match *m)
+{
+	int needed = instance_pages(in, instance_read_end(in, r));
+
+	*m = (struct radix_match){0};
+	if (in->caching)
+		*m = radix_cache_match(&in->cache, in->writer, r->tokens, most, r->map.pages);
+	match_retain(in, m, r->map.pages);
+	if (kv_pool_available(in->pool) < needed - m->n_pages) {
+		match_release(in, m, r->map.pages, r->id);
+		return false;
+	}
+	radix_cache_make_room(&in->cache, needed - m->n_pages);
+	for (int i = 0; i < m->n_pages; i++)
+		page_map(in, r, r->map.pages[i]);
+	r->map.n_indexed = m->n_pages;
+	while (r->map.n_pages < needed)
+		page_map_fresh(in, r);
+	return true;
+}
+
+/* Copy on write: the first tokens of the page that matched in part go to the request's own. */
+static void tail_copy(struct instance *in, const struct request *r, const struct radix_match *m)
+{
+	struct kv_pool *pool = in->pool;
+
+	for (int layer = 0; layer < pool->n_layers; layer++)
+		pool->backend->ops->copy_pages(pool->backend,
+			&(struct copy_pages_args){.from_geometry = pool->geometry,
+				.to_geometry = pool->geometry,
+				.from = pool->layers[layer],
+				.to = pool->layers[layer],
+				.source = &m->tail,
+				.target = &r->map.pages[m->n_pages],
+				.n = 1,
+				.n_tokens = m->n_tokens % pool->geometry.page_size});
+	in->stats->pages_copied++;
+}
+
+static void hit_tell(struct instance *in, const struct request *r, int n_tokens)
+{
+	if (n_tokens > 0)
+		in->pool->guard->prefix_hit(in->pool->guard_state, r->id, r->tokens, n_tokens);
+	in->pool->guard->audit(in->pool->guard_state);
+}
+
+bool instance_admit(struct instance *in, struct request *r)
+{
+	int first_row = request_first_row(r), end = instance_read_end(in, r);
+	struct radix_match m;
+
+	if (in->running.count == in->max_requests || !pages_map(in, r, first_row < end ? first_row : end, &m))
+		return false;
+	if (m.tail) {
+		tail_copy(in, r, &m);
+		kv_pool_release(in->pool, m.tail, r->id);
+	}
+	r->n_computed = m.n_tokens;
+	if (m.n_tokens > r->n_seen) {
+		int more = (m.n_tokens < r->n_prompt ? m.n_tokens : r->n_prompt) - r->n_seen;
+		r->cached_tokens += more > 0 ? more : 0;
+		in->stats->cached_tokens += (uint64_t)(more > 0 ? more : 0);
+		r->n_seen = m.n_tokens;
+	}
+	if (r->started == 0.0)
+		r->started = clock_seconds();
+	request_list_insert(&in->running, r);
+	hit_tell(in, r, m.n_tokens);
+	return true;
+}
+
+bool instance_grow(struct instance *in, struct request *r)
+{
+	while (r->map.n_pages < instance_pages(in, instance_read_end(in, r))) {
+		if (kv_pool_available(in->pool) == 0)
+			return false;
+		radix_cache_make_room(&in->cache, 1);
+		page_map_fresh(in, r);
+	}
+	return true;
+}
+
+/* ---- the cache ---- */
+
+/* A page of the request, of n_tokens tokens, to the cache. Where the cache holds these tokens already, the bits are the
+ * same, and the request goes on with that page. */
+static void page_index(struct instance *in, struct request *r, int i, int n_tokens)
+{
+	struct mapping *map = &r->map;
+	int page_size = in->pool->geometry.page_size;
+	int32_t holder = radix_cache_insert(&in->cache,
+		&(struct radix_page){.writer = in->writer,
+			.request = r->id,
+			.parent = i > 0 ? map->pages[i - 1] : 0,
+			.tokens = r->tokens + (size_t)i * (size_t)page_size,
+			.n_tokens = n_tokens,
+			.page = map->pages[i]});
+
+	if (n_tokens < page_size)
+		return;
+	map->n_indexed++;
+	if (holder == map->pages[i])
+		return;
+	kv_pool_retain(in->pool, holder);
+	kv_pool_release(in->pool, map->pages[i], r->id);
+	map->pages[i] = holder;
+	in->pool->guard->page_mapped(in->pool->guard_state, r->id, i, holder);
+}
+
+/* The page before the next one to index is in the cache still (it was taken out if the request that added it was
+ * aborted), and that one is not (it would be in two places of the tree: only broken bookkeeping brings it there). */
+static bool may_index(const struct instance *in, const struct mapping *map)
+{
+	const uint8_t *cached = in->pool->cached;
+	int i = map->n_indexed;
+
+	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
+}
+
+/* Tokens that another request may find in this instance: where prompts arrive, those alone, since what was generated was
+ * not made by the variant that computes prompts. */
+static int tokens_shareable(const struct instance *in, const struct request *r)
+{
+	return in->prompts_arrive && r->n_computed > r->n_prompt ? r->n_prompt : r->n_computed;
+}
+
+void instance_index(struct instance *in, struct request *r)
+{
+	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+
+	while ((r->map.n_indexed + 1) * page_size <= n && may_index(in, &r->map))
+		page_index(in, r, r->map.n_indexed, page_size);
+}
+
+/* All that the request added goes, and what others added after it. */
+static void pages_withdraw(struct instance *in, const struct request *r)
+{
+	for (int i = 0; i < r->map.n_indexed; i++) {
+		int32_t page = r->map.pages[i];
+		if (!in->pool->cached[page] || in->cache.nodes[page].request != r->id)
+			continue;
+		radix_cache_forget(&in->cache, page);
+		return; /* the rest was below it */
+	}
+}
+
+static void pages_give_up(struct instance *in, struct request *r, bool keep)
+{
+	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+
+	if (!keep) {
+		pages_withdraw(in, r);
+	} else {
+		instance_index(in, r);
+		if (n / page_size == r->map.n_indexed && n % page_size > 0 && may_index(in, &r->map))
+			page_index(in, r, n / page_size, n % page_size);
+	}
+	for (int i = 0; i < r->map.n_pages; i++)
+		kv_pool_release(in->pool, r->map.pages[i], r->id);
+	r->map.n_pages = r->map.n_indexed = 0;
+	in->pool->guard->request_released(in->pool->guard_state, r->id);
+	in->pool->guard->audit(in->pool->guard_state);
+}
+
+void instance_release(struct instance *in, struct request *r, bool keep)
+{
+	pages_give_up(in, r, keep);
+	request_list_remove(&in->running, r);
+	r->n_computed = 0;
+	r->held_for = 0;
+}
+
+/* ---- hand-over ---- */
+
+bool instance_receive(struct instance *in, struct instance *from, struct request *r)
+{
+	int page_size = in->pool->geometry.page_size;
+	struct mapping source = r->map;
+	struct radix_match m;
+
+	r->map = (struct mapping){.pages = r->spare_pages};
+	if (in->running.count == in->max_requests || !pages_map(in, r, r->n_prompt / page_size * page_size, &m)) {
+		r->map = source;
+		return false;
+	}
+	if (m.tail) /* the source has the whole of it */
+		kv_pool_release(in->pool, m.tail, r->id);
+	struct kv_handover h = {from->pool, in->pool, r->id, source.pages, r->map.pages, m.n_pages, r->n_prompt};
+	in->stats->pages_transferred += (uint64_t)(instance_pages(in, r->n_prompt) - m.n_pages);
+	if (kv_handover(&h, &in->stats->kv_saturated, &r->error) < 0)
+		request_end(r, ENGINE_FAILED);
+
+	struct mapping target = r->map;
+	r->map = source;
+	instance_release(from, r, !r->ended);
+	r->spare_pages = r->map.pages;
+	r->map = target;
+	r->n_computed = r->n_prompt;
+	request_list_insert(&in->running, r);
+	hit_tell(in, r, m.n_pages * page_size);
+	if (!r->ended)
+		instance_index(in, r);
+	return true;
+}
