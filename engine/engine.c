@@ -309,6 +309,11 @@ int engine_step(struct engine *engine, bool *idle, struct error *e)
 	return scheduler_step(&engine->scheduler, idle, e);
 }
 
+void engine_cache_clear(struct engine *engine)
+{
+	scheduler_cache_clear(&engine->scheduler);
+}
+
 int engine_audit(const struct engine *engine, struct error *e)
 {
 	return scheduler_audit(&engine->scheduler, e);

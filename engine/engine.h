@@ -181,6 +181,9 @@ struct engine_result {
 	double seconds_to_first, seconds; /* from submission: to the first token, to the end */
 };
 
+/* Empties the prefix cache, of what no running request maps. */
+void engine_cache_clear(struct engine *engine);
+
 /* Holds every book of the pages against the others: free lists, reference counts, block tables, prefix caches. ERR_DEVICE
  * names the first page or request that does not fit. Between steps, by the thread that owns the engine. */
 int engine_audit(const struct engine *engine, struct error *e);

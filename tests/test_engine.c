@@ -450,8 +450,7 @@ START_TEST(a_guard_sees_the_bookkeeping_and_fails_only_its_request)
 	struct watcher w = {.condemned = 2};
 	struct kv_guard guard = watcher_guard(&w);
 	struct engine *engine = open_with(POCKET, "bf16/bf16",
-		(struct engine_config){
-			.threads = 1, .kv_memory = 64 << 20, .no_prefix_cache = true, .guard = &guard});
+		(struct engine_config){.threads = 1, .kv_memory = 64 << 20, .no_prefix_cache = true, .guard = &guard});
 	struct engine *plain = open_pocket("bf16/bf16");
 	struct probe expected = probe_among(plain, 0);
 	int32_t tokens[PROBE_TOKENS];
@@ -526,8 +525,7 @@ START_TEST(a_fault_at_a_site_changes_what_it_should)
 	struct fault f = {cases[_i].site, cases[_i].change, 0, {0}};
 	struct fault_hook hook = {&f, fault_fire};
 	struct engine *engine = open_with(POCKET, "bf16/bf16",
-		(struct engine_config){
-			.threads = 1, .kv_memory = 64 << 20, .no_prefix_cache = true, .faults = &hook});
+		(struct engine_config){.threads = 1, .kv_memory = 64 << 20, .no_prefix_cache = true, .faults = &hook});
 	struct engine *plain = open_pocket("bf16/bf16");
 	struct probe clean = probe_among(plain, 0), faulty = probe_among(engine, 0);
 

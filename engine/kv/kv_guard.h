@@ -19,7 +19,7 @@ enum kv_guard_phase {
 
 /* What the guard must be able to cover; it refuses what it cannot. */
 struct kv_guard_layout {
-	struct backend *backend; /* verify_pages runs there */
+	struct backend *backend;    /* verify_pages runs there */
 	const struct kv_pool *pool; /* alive until close; its books are what audit reads */
 	int page_size, n_pages, n_layers;
 	bool latent; /* MLA rows instead of K and V */

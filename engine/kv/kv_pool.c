@@ -48,8 +48,7 @@ int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct mod
 	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
 	const struct fault_hook *faults, struct error *e)
 {
-	*pool = (struct kv_pool){
-		.backend = backend, .faults = faults, .format = format, .n_layers = config->n_layers};
+	*pool = (struct kv_pool){.backend = backend, .faults = faults, .format = format, .n_layers = config->n_layers};
 	if (page_size < 1 || ATTENTION_BLOCK % page_size != 0)
 		return error_set(e, ERR_USAGE, "page size %d: expected a divisor of %d", page_size, ATTENTION_BLOCK);
 

@@ -240,8 +240,8 @@ static int node_audit(const struct radix_cache *c, int32_t page, struct error *e
 		return error_set(e, ERR_DEVICE, "prefix cache: page %d of %d tokens has %d children", page, n->n_tokens,
 			n->n_children);
 	if (n->parent && !c->pool->cached[n->parent])
-		return error_set(e, ERR_DEVICE, "prefix cache: page %d follows page %d, which is not there", page,
-			n->parent);
+		return error_set(
+			e, ERR_DEVICE, "prefix cache: page %d follows page %d, which is not there", page, n->parent);
 	if (n->parent && c->nodes[n->parent].writer != n->writer)
 		return error_set(e, ERR_DEVICE, "prefix cache: pages %d and %d are of two writers", n->parent, page);
 	return 0;
@@ -261,8 +261,8 @@ static int index_audit(const struct radix_cache *c, struct error *e)
 		struct key before = page_key(c, c->index[i - 1]);
 		int shared = shared_at(c, i - 1, &key);
 		if (key_compare(&before, &key) >= 0 || shared == before.n_tokens)
-			return error_set(e, ERR_DEVICE, "prefix cache: pages %d and %d are not in order", c->index[i - 1],
-				c->index[i]);
+			return error_set(e, ERR_DEVICE, "prefix cache: pages %d and %d are not in order",
+				c->index[i - 1], c->index[i]);
 	}
 	if (children != inner)
 		return error_set(e, ERR_DEVICE, "prefix cache: %d children are counted, %d are there", children, inner);
@@ -281,8 +281,8 @@ static int use_audit(const struct radix_cache *c, struct error *e)
 		before = page;
 	}
 	if (n != c->n_nodes || c->newest != before)
-		return error_set(e, ERR_DEVICE, "prefix cache: %d pages in the order of use, %d in the tree", n,
-			c->n_nodes);
+		return error_set(
+			e, ERR_DEVICE, "prefix cache: %d pages in the order of use, %d in the tree", n, c->n_nodes);
 	return 0;
 }
 

@@ -16,7 +16,7 @@
 struct radix_node {
 	int32_t parent; /* page before it, 0: it holds a sequence's first tokens */
 	int32_t n_tokens, n_children;
-	int32_t older, newer; /* neighbours in the order of use, 0: none */
+	int32_t older, newer;     /* neighbours in the order of use, 0: none */
 	uint64_t writer, request; /* who made the values: variant, and the request that added the page */
 };
 

@@ -43,7 +43,8 @@ static int shared_audit(const struct instance *in, const struct request *r, stru
 		if (!in->pool->cached[page])
 			return 0; /* taken out when the request that added it was aborted */
 		if (in->cache.nodes[page].parent != (i > 0 ? r->map.pages[i - 1] : 0) ||
-			memcmp(there, r->tokens + (size_t)i * (size_t)page_size, (size_t)page_size * sizeof *there) != 0)
+			memcmp(there, r->tokens + (size_t)i * (size_t)page_size, (size_t)page_size * sizeof *there) !=
+				0)
 			return error_set(e, ERR_DEVICE, "request %llu: page %d of the cache holds other tokens",
 				(unsigned long long)r->id, page);
 	}
@@ -62,7 +63,8 @@ static int pool_audit(const struct count *c, struct error *e)
 		idle += pool->cached[page] && held == 1;
 		if (held != pool->references[page] || c->on_list[page] != (held == 0))
 			return error_set(e, ERR_DEVICE,
-				"page %d: held by %d requests and %d cache, counted %d times, %d times on the free list",
+				"page %d: held by %d requests and %d cache, counted %d times, %d times on the free "
+				"list",
 				page, c->holders[page], pool->cached[page], pool->references[page], c->on_list[page]);
 	}
 	if (c->on_list[0] > 0 || pool->cached[0] || pool->references[0] > 0)

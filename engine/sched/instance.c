@@ -8,8 +8,7 @@
 int instance_init(struct instance *in, struct model *model, struct kv_pool *pool, const char *writer,
 	struct engine_stats *stats, struct error *e)
 {
-	*in = (struct instance){
-		.model = model, .pool = pool, .writer = hash64(writer, strlen(writer)), .stats = stats};
+	*in = (struct instance){.model = model, .pool = pool, .writer = hash64(writer, strlen(writer)), .stats = stats};
 	return radix_cache_init(&in->cache, pool, e);
 }
 

@@ -13,10 +13,10 @@ struct instance {
 	struct kv_pool *pool;
 	struct radix_cache cache;
 	bool caching;
-	uint64_t writer;      /* the variant whose values the pages hold */
-	bool prompts_only;    /* another instance goes on where the prompt ends */
-	bool prompts_arrive;  /* from that other instance, by hand-over */
-	int max_requests;     /* that run at a time */
+	uint64_t writer;     /* the variant whose values the pages hold */
+	bool prompts_only;   /* another instance goes on where the prompt ends */
+	bool prompts_arrive; /* from that other instance, by hand-over */
+	int max_requests;    /* that run at a time */
 	struct request_list running;
 	struct engine_stats *stats; /* the engine's */
 };

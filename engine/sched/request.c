@@ -83,7 +83,8 @@ static int arrays_alloc(struct request *r, struct error *e)
 	r->top_ids = mem_calloc(tops, sizeof *r->top_ids, e);
 	r->top_values = mem_calloc(tops, sizeof *r->top_values, e);
 	r->token_seconds = mem_calloc(generated, sizeof *r->token_seconds, e);
-	if (!r->token_seconds || !r->tokens || !r->logprobs || !r->prompt_logprobs || !r->prompt_greedy || !r->top_ids || !r->top_values)
+	if (!r->token_seconds || !r->tokens || !r->logprobs || !r->prompt_logprobs || !r->prompt_greedy ||
+		!r->top_ids || !r->top_values)
 		return ERR_MEMORY;
 	return 0;
 }

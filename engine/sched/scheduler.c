@@ -40,7 +40,8 @@ int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int 
 	for (int i = 0; i < n_parts; i++)
 		stride = kv_pool_usable(parts[i].pool) > stride ? kv_pool_usable(parts[i].pool) : stride;
 	int longest = (limits->max_positions + page_size - 1) / page_size;
-	return batch_init(&s->batch, limits->max_batch_tokens, limits->max_requests, longest < stride ? longest : stride, e);
+	return batch_init(
+		&s->batch, limits->max_batch_tokens, limits->max_requests, longest < stride ? longest : stride, e);
 }
 
 void scheduler_free(struct scheduler *s)
@@ -430,4 +431,11 @@ int scheduler_step(struct scheduler *s, bool *idle, struct error *e)
 struct request *scheduler_take_done(struct scheduler *s)
 {
 	return request_list_pop(&s->done);
+}
+
+void scheduler_cache_clear(struct scheduler *s)
+{
+	for (int i = 0; i < s->n_instances; i++)
+		radix_cache_make_room(&s->instances[i].cache, kv_pool_usable(s->instances[i].pool));
+	stats_renew(s);
 }

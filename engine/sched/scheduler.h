@@ -47,6 +47,8 @@ void scheduler_abort(struct scheduler *s, uint64_t id);
 int scheduler_step(struct scheduler *s, bool *idle, struct error *e);
 struct request *scheduler_take_done(struct scheduler *s);
 
+void scheduler_cache_clear(struct scheduler *s);
+
 /* The face of engine_audit (audit.c). */
 int scheduler_audit(const struct scheduler *s, struct error *e);
 
