@@ -102,6 +102,7 @@ static int run_begin(struct bench *b, struct engine *engine, struct error *e)
 			.model = b->model,
 			.model_fingerprint = fingerprint,
 			.numerics_id = facts->numerics,
+			.for_gating = true, /* nothing was left out; it has no answers to gate on */
 			.provenance = buf_str(&provenance)};
 		status = store_run_begin(b->store, &row, &b->run_id, &resumed, e);
 	}

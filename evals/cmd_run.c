@@ -72,13 +72,8 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	r->errors += o->errors;
 }
 
-static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
+static int suites_run(struct run *r, struct target *target, int64_t variant_id, const char *name, struct error *e)
 {
-	struct variant_counts before;
-	int64_t variant_id;
-
-	TRY(variant_counts_stored(r->store, r->run_id, name, &before, e));
-	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, e));
 	for (int s = 0; s < r->plan.n_suites; s++) {
 		struct suite_outcome outcome;
 		char label[128];
@@ -88,8 +83,23 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 		outcome_note(r, label, &outcome);
 		TRY(status);
 	}
-	/* again, with what the engine counted meanwhile */
-	return variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, e);
+	return 0;
+}
+
+static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
+{
+	struct variant_counts before;
+	struct error not_put = {0};
+	int64_t variant_id;
+
+	TRY(variant_counts_stored(r->store, r->run_id, name, &before, e));
+	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, e));
+	int status = suites_run(r, target, variant_id, name, e);
+	/* again, with what the engine counted meanwhile: also of a run that was interrupted */
+	int put = variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, &not_put);
+	if (status == 0 && put < 0)
+		*e = not_put;
+	return status < 0 ? status : put;
 }
 
 static int variants_run(struct run *r, struct error *e)

@@ -77,8 +77,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
-		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; W/K>W/K is prefill > decode; repeatable; "
-		"default bf16/bf16"),
+		"bf16 fp8 fp8w int4 int4g32 int4g64 / f32 bf16 fp8; W/K>W/K: prefill > decode; repeatable"),
 	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, DATA, suites, n_suites,
 		"suites by name; 'assay list --suites' lists them"),

@@ -5,7 +5,8 @@
 #include "engine/engine.h"
 #include "reports/store.h"
 
-/* Counters of the engines that worked at a variant of a run: each process of an interrupted one has its own. */
+/* Counters of the engines that worked at a variant of a run: each process of an interrupted one has its own,
+ * and one that is killed takes its own along. */
 struct variant_counts {
 	uint64_t steps, kv_saturated;
 	uint64_t computed, cached, generated, replayed; /* tokens */
