@@ -36,8 +36,8 @@ struct options {
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	bool no_prefix_cache, pad_decode;
-	double deadline;                           /* seconds of a request; 0: none */
-	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
+	double deadline; /* seconds of a request; 0: none */
+	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	enum color_mode color;
 
@@ -56,7 +56,8 @@ struct options {
 	int n_concurrency, input, output, repeat; /* 0: default */
 	int shared_prefix;
 	bool residents;
-	char *text_storage;                       /* owned: copies that the parser split */
+	const char *random_weights; /* config.json; NULL: a model */
+	char *text_storage;         /* owned: copies that the parser split */
 };
 
 /* Each command returns an exit code (ARCHITECTURE section 5); on failure *e holds the message, which main prints. */

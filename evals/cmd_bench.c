@@ -59,9 +59,9 @@ static void append_provenance(const struct bench *b, const struct engine_facts *
 		buf_printf(out, "%s%d", i ? ", " : "", b->concurrency[i]);
 	buf_printf(out,
 		"], \"input\": %d, \"output\": %d, \"repeat\": %d, \"shared_prefix\": %d, \"seed\": %llu, "
-		"\"residents\": %s}",
+		"\"residents\": %s, \"random_weights\": %s}",
 		b->load.input, b->load.output, b->repeat, b->load.shared_prefix, (unsigned long long)b->load.seed,
-		o->residents ? "true" : "false");
+		o->residents ? "true" : "false", o->random_weights ? "true" : "false");
 }
 
 /* A benchmark is never gone on with: its hash holds the moment of its start. */
@@ -316,7 +316,13 @@ static int options_check(struct bench *b, struct error *e)
 	}
 	if (o->machine)
 		return 0;
-	TRY(model_path(o, &b->model, e));
+	if (o->random_weights && o->model)
+		return error_set(e, ERR_USAGE, "--model %s, --random-weights %s: expected one of them", o->model,
+			o->random_weights);
+	if (!o->random_weights)
+		TRY(model_path(o, &b->model, e));
+	else if (!(b->model = strdup(o->random_weights)))
+		return error_set(e, ERR_MEMORY, "out of memory for the name of a model");
 	b->db = db_path(o, e);
 	return b->db ? 0 : e->code;
 }

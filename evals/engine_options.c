@@ -15,7 +15,9 @@ int engine_options(
 		.chunk = o->chunk,
 		.max_requests = o->max_requests,
 		.no_prefix_cache = o->no_prefix_cache,
-		.pad_decode = o->pad_decode};
+		.pad_decode = o->pad_decode,
+		.random_weights = o->random_weights != NULL,
+		.weights_seed = o->has_seed ? o->seed : 0};
 	if (o->guard && strcmp(o->guard, "none") != 0)
 		return error_set(e, ERR_USAGE, "--guard %s: this version has the level 'none' only", o->guard);
 	return variant_parse(variant ? variant : "bf16/bf16", &out->variant, e);

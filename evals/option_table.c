@@ -128,6 +128,8 @@ const struct option_row option_table[] = {
 		"requests of a level: N times its concurrency, a new one as one ends; default 4"),
 	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
 		"tokens that all prompts begin with, of --input; default 0"),
+	TEXT_OPTION("random-weights", "CONFIG", BENCH, random_weights,
+		"a config.json: measure the model that it describes with random weights, without a checkpoint"),
 	FLAG_OPTION("residents", 0, BENCH, residents,
 		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),

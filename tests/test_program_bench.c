@@ -27,6 +27,9 @@ static const struct {
 	{{"--input", "8", "--shared-prefix", "9"}, "--shared-prefix 9", "8 tokens"},
 	{{"--input", "1000", "--output", "2000"}, "--input 1000 --output 2000", "context"},
 	{{"--input", "100", "--kv-memory", "64KiB"}, "--kv-memory", "163 tokens"},
+	{{"--random-weights", POCKET "/config.json", "--model", POCKET}, "--random-weights", "one of them"},
+	{{"--random-weights", POCKET "/tokenizer.json"}, "tokenizer.json", "model_type"},
+	{{"--random-weights", "/nonexistent/config.json"}, "/nonexistent/config.json", "No such file"},
 };
 
 START_TEST(bench_bad_options)
@@ -118,6 +121,28 @@ START_TEST(bench_answers_of_one_token)
 	ck_assert(json_is(json_path(rows, "1/itl_ms"), JSON_NULL) && json_is(json_path(rows, "1/tpot_ms"), JSON_NULL));
 	json_free(document);
 	outcome_free(&o);
+}
+END_TEST
+
+/* The seed decides weights, too. */
+START_TEST(bench_random_weights)
+{
+	static const char *const seeds[] = {"1", "1", "2"};
+	const char *db = database();
+	for (int i = 0; i < COUNT(seeds); i++) {
+		struct outcome o =
+			BENCH(db, "--random-weights", POCKET "/config.json", "--seed", seeds[i], "--repeat", "1");
+		expect_exit(&o, 0);
+		outcome_free(&o);
+	}
+	expect_sql(db,
+		"SELECT model_fingerprint = (SELECT model_fingerprint FROM run WHERE run_id = 1) FROM run ORDER BY "
+		"run_id",
+		"1\n1\n0\n");
+	expect_sql(db,
+		"SELECT DISTINCT json_extract(provenance, '$.random_weights'), weights_bytes FROM run JOIN variant "
+		"USING (run_id)",
+		"1|1837312\n");
 }
 END_TEST
 
@@ -296,6 +321,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(bench, bench_bad_options, 0, COUNT(bad_cases));
 	tcase_add_test(bench, bench_levels);
 	tcase_add_test(bench, bench_answers_of_one_token);
+	tcase_add_test(bench, bench_random_weights);
 	tcase_add_test(bench, bench_shared_prefix);
 	tcase_add_loop_test(bench, bench_residents, 0, COUNT(resident_cases));
 	tcase_add_test(bench, bench_residents_once_for_a_format);
