@@ -87,6 +87,8 @@ PANELS(panels_2x1_8, 2, 1, 8)
 PANELS(panels_1x8_2, 1, 8, 2)
 PANELS(panels_2x4_2, 2, 4, 2)
 PANELS(panels_1x4_4, 1, 4, 4)
+PANELS(panels_1x8_1, 1, 8, 1)
+PANELS(panels_2x8_1, 2, 8, 1)
 
 /* K in blocks, so that a block of two panels stays in the nearest cache while all tokens pass. */
 static void panels_blocked(const struct product *a, int first, int end)
