@@ -12,6 +12,9 @@ struct target;
 int target_new(struct engine *engine, struct engine_text *text, struct target **out, struct error *e);
 void target_delete(struct target *t);
 
+/* Seconds from its submission after which a request ends: then its item has no answer. 0, as at first: none. */
+void target_set_deadline(struct target *t, double seconds);
+
 /* Whether another item may be submitted before one is taken. */
 bool target_has_room(const struct target *t);
 int target_in_flight(const struct target *t);
