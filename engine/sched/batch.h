@@ -12,6 +12,9 @@ struct batch {
 	int32_t *block_tables;                /* [max_sequences, table_stride] */
 	struct request **scheduled;           /* [max_sequences]; NULL: padding */
 	uint64_t *request_ids;                /* [max_sequences]; 0: padding */
+	const int32_t **own;                  /* [max_sequences] the request's tokens; NULL: padding */
+	int32_t *emitted;                     /* [max_sequences] tokens generated before */
+	uint64_t *validated;                  /* [max_sequences] epoch of the last check */
 	uint8_t *bad;                         /* [max_sequences] set by the guard */
 	struct logits_row *rows;              /* [max_tokens] */
 	int *row_sequence, *row_position;     /* [max_tokens] */
