@@ -259,7 +259,8 @@ struct verify_pages_args {           /* tables against expected tags; bounds com
 	const int32_t *pages;      /* [rows, expected_stride] physical page of each, or NULL: any that has the tag */
 	const uint64_t *page_tags; /* [P] */
 	int n_pages;
-	int32_t *first_bad; /* [B] host: first logical page that is out of bounds, another, or has another tag; -1: none */
+	int32_t *
+		first_bad; /* [B] host: first logical page that is out of bounds, another, or has another tag; -1: none */
 };
 
 struct copy_pages_args { /* hand-over and copy on write: page source[i] of `from` to page target[i] of `to`, with

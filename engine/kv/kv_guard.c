@@ -108,8 +108,8 @@ static void none_not_validated(void *state, enum kv_guard_phase phase, const str
 	(void)b;
 }
 
-static int none_transfer_read(void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages,
-	int n_tokens, struct error *e)
+static int none_transfer_read(
+	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
 {
 	(void)state;
 	(void)phase;

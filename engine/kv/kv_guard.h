@@ -20,7 +20,7 @@ enum kv_guard_phase {
 /* What the guard must be able to cover; it refuses what it cannot. */
 struct kv_guard_layout {
 	struct backend *backend; /* verify_pages runs there */
-	struct kv_pool *pool;    /* alive until close; its books are what audit reads, and pages are quarantined there */
+	struct kv_pool *pool; /* alive until close; its books are what audit reads, and pages are quarantined there */
 	int page_size, n_pages, n_layers;
 	bool latent; /* MLA rows instead of K and V */
 };
@@ -35,12 +35,12 @@ struct kv_guard_batch {
 	const int32_t *first_position; /* [B] */
 	const int32_t *block_tables;   /* [B, table_stride] */
 	int table_stride;
-	const int64_t *slots;            /* [T] */
-	const int32_t *tokens;           /* [T] ids whose K, V are written in this step */
-	const int32_t *positions;        /* [T] that RoPE turns them by */
-	const int32_t *const *own;       /* [B] the request's own tokens from position 0 on, NULL: padding */
-	const int32_t *emitted;          /* [B] tokens that were generated for the request before this step */
-	uint64_t *validated;             /* [B] out: epoch, where every check of the sequence ran */
+	const int64_t *slots;      /* [T] */
+	const int32_t *tokens;     /* [T] ids whose K, V are written in this step */
+	const int32_t *positions;  /* [T] that RoPE turns them by */
+	const int32_t *const *own; /* [B] the request's own tokens from position 0 on, NULL: padding */
+	const int32_t *emitted;    /* [B] tokens that were generated for the request before this step */
+	uint64_t *validated;       /* [B] out: epoch, where every check of the sequence ran */
 };
 
 /* What the prefix cache believes of a page that it takes up. */

@@ -34,7 +34,8 @@ int batch_init(struct batch *b, int max_tokens, int max_requests, int table_stri
 	b->row_sequence = mem_calloc(tokens, sizeof *b->row_sequence, e);
 	b->row_position = mem_calloc(tokens, sizeof *b->row_position, e);
 	if (!b->ids || !b->positions || !b->slots || !b->cu_seqlens || !b->first_position || !b->block_tables ||
-		!b->scheduled || !b->request_ids || !b->own || !b->emitted || !b->validated || !b->bad || !b->rows || !b->row_sequence || !b->row_position)
+		!b->scheduled || !b->request_ids || !b->own || !b->emitted || !b->validated || !b->bad || !b->rows ||
+		!b->row_sequence || !b->row_position)
 		return ERR_MEMORY;
 	return 0;
 }
@@ -42,7 +43,8 @@ int batch_init(struct batch *b, int max_tokens, int max_requests, int table_stri
 void batch_free(struct batch *b)
 {
 	void *arrays[] = {b->ids, b->positions, b->slots, b->cu_seqlens, b->first_position, b->block_tables,
-		b->scheduled, b->request_ids, b->own, b->emitted, b->validated, b->bad, b->rows, b->row_sequence, b->row_position};
+		b->scheduled, b->request_ids, b->own, b->emitted, b->validated, b->bad, b->rows, b->row_sequence,
+		b->row_position};
 
 	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
 		free(arrays[i]);

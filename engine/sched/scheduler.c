@@ -250,7 +250,6 @@ static bool held_back(struct instance *in, struct request *r)
 	return false;
 }
 
-
 /* True when a request is to be tried again although nothing runs. */
 static bool waiting_admit(struct scheduler *s)
 {
