@@ -282,6 +282,59 @@ START_TEST(a_split_hands_over_what_is_not_there)
 }
 END_TEST
 
+/* The next turn of a talk: a prompt, what was answered to it, and a few tokens more. */
+static struct engine_result *next_turn(struct engine *engine, int32_t *talk, int *n)
+{
+	enum { ANSWER = 40 };
+	int prompt = prompt_make(talk, 1);
+	struct engine_result *r = ask(engine,
+		&(struct engine_request){.tokens = talk,
+			.n_tokens = prompt,
+			.logprobs_from = -1,
+			.max_tokens = ANSWER,
+			.ignore_eos = true});
+
+	memcpy(talk + prompt, r->tokens, ANSWER * sizeof *talk);
+	engine_result_free(r);
+	for (*n = prompt + ANSWER; *n < prompt + ANSWER + 3; ++*n)
+		talk[*n] = 200 + *n;
+	return ask(engine,
+		&(struct engine_request){.tokens = talk,
+			.n_tokens = *n,
+			.logprobs_from = *n - SCORED,
+			.max_tokens = GENERATE,
+			.ignore_eos = true});
+}
+
+/* What one variant generated may stand in a later prompt only where the same variant computes prompts. */
+START_TEST(an_answer_is_reused_by_its_own_writer_alone)
+{
+	static const struct {
+		const char *variant;
+		bool reused;
+	} cases[] = {
+		{"int4/fp8", true}, {"bf16/f32", true}, {"fp8/bf16>int4/fp8", false}, {"bf16/bf16>bf16/fp8", false}};
+	struct engine_config config = {.threads = 1, .kv_memory = 8 << 20};
+	struct engine *caching = open_with(POCKET, cases[_i].variant, config);
+	config.no_prefix_cache = true;
+	struct engine *plain = open_with(POCKET, cases[_i].variant, config);
+	int32_t talk[2 * LONGEST];
+	struct output a, b;
+	int n, prompt = prompt_make(talk, 1);
+
+	struct engine_result *r = next_turn(caching, talk, &n), *expected = next_turn(plain, talk, &n);
+	output_take(&a, r);
+	output_take(&b, expected);
+	same(&a, &b, 0, 1, "a later turn");
+	ck_assert_int_eq(r->cached_tokens > prompt, cases[_i].reused);
+	ck_assert_int_ge(r->cached_tokens, prompt - 1);
+	engine_result_free(r);
+	engine_result_free(expected);
+	engine_close(caching);
+	engine_close(plain);
+}
+END_TEST
+
 /* ---- reuse, order, ends ---- */
 
 START_TEST(what_is_asked_twice_is_computed_once)
@@ -420,6 +473,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(split, a_split_into_equal_halves_is_no_split);
 	tcase_add_test(split, a_split_answers_first_as_its_prefill_and_then_as_its_decode);
 	tcase_add_test(split, a_split_hands_over_what_is_not_there);
+	tcase_add_loop_test(split, an_answer_is_reused_by_its_own_writer_alone, 0, 4);
 	tcase_add_test(reuse, what_is_asked_twice_is_computed_once);
 	tcase_add_test(reuse, an_aborted_request_leaves_nothing);
 	tcase_add_test(reuse, a_deadline_ends_a_request);
