@@ -53,6 +53,7 @@ struct attack {
 	bool all_fail;   /* every request of the step is withheld, not the victim alone */
 	bool none_fails; /* contained without a victim */
 	bool peer_falls; /* for its page was written */
+	bool deadly;     /* the engine itself would not survive it */
 	bool padded;     /* needs rows of padding */
 	void (*act)(struct hostile *h, const struct kv_guard_batch *batch, int b);
 };
@@ -275,17 +276,17 @@ static const struct attack attacks[] = {
 	{"own page, its position", GUARD_PAGES, GUARD_POSITION, GUARD_AT_READ, .act = entry_to_own_other},
 	{"a free page", GUARD_TAGS, GUARD_TAG, GUARD_AT_READ, .act = entry_to_free},
 	{"page 0", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = entry_reserved},
-	{"page -1", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = entry_negative},
-	{"the page after the last", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = entry_beyond},
-	{"a high bit of a page", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = entry_far},
-	{"position -1", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = position_negative},
-	{"more pages than a table has", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = length_endless},
+	{"page -1", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .deadly = true, .act = entry_negative},
+	{"the page after the last", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .deadly = true, .act = entry_beyond},
+	{"a high bit of a page", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .deadly = true, .act = entry_far},
+	{"position -1", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .deadly = true, .act = position_negative},
+	{"more pages than a table has", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .deadly = true, .act = length_endless},
 	{"one token too long", GUARD_PAGES, GUARD_LENGTH, GUARD_AT_READ, .act = length_longer},
 	{"a slot not written", GUARD_PAGES, GUARD_FILL, GUARD_AT_READ, .act = length_longer},
 	{"one token too short", GUARD_PAGES, GUARD_LENGTH, GUARD_AT_READ, .act = length_shorter},
 	{"the slot after", GUARD_PAGES, GUARD_WRITE, GUARD_AT_READ, .act = slot_next},
 	{"a slot of another request", GUARD_PAGES, GUARD_WRITE, GUARD_AT_READ, .act = slot_of_peer},
-	{"a slot outside", GUARD_PAGES, GUARD_WRITE, GUARD_AT_READ, .act = slot_outside},
+	{"a slot outside", GUARD_PAGES, GUARD_WRITE, GUARD_AT_READ, .deadly = true, .act = slot_outside},
 	{"another holder of the page", GUARD_PAGES, GUARD_WRITE, GUARD_AT_READ, .act = reference_before_write},
 	{"position of a token", GUARD_CHAIN, GUARD_CHAIN_LINK, GUARD_AT_READ, .act = position_of_token},
 	{"token of the last step", GUARD_CHAIN, GUARD_CHAIN_LINK, GUARD_AT_READ, .act = token_of_last_step},
@@ -503,6 +504,69 @@ START_TEST(each_check_fires_where_it_says_and_only_its_request_falls)
 }
 END_TEST
 
+START_TEST(no_check_fires_below_its_level)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+
+	if (attack->level == GUARD_TAGS || attack->deadly)
+		return;
+	hostile_init(&h, attack, attack->level - 1, false);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	ck_assert(h.done);
+	ck_assert_msg(!incident_of(&h, attack->check), "%s: noticed below its level", attack->name);
+	engine_close(engine);
+}
+END_TEST
+
+START_TEST(an_observing_guard_records_and_aborts_nothing)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+
+	if (attack->deadly)
+		return;
+	hostile_init(&h, attack, GUARD_DIGEST, true);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	ck_assert(h.done);
+	ck_assert_msg(attack->check == GUARD_TAG || incident_of(&h, attack->check), "%s: not recorded", attack->name);
+	ck_assert_int_gt(h.n_seen, 0);
+	for (int r = 0; r < REQUESTS; r++)
+		ck_assert_msg(
+			!got.failed[r] && got.generated[r] == GENERATED, "%s: request %d falls", attack->name, r + 1);
+	ck_assert_int_eq(h.pool->n_quarantined, 0);
+	engine_close(engine);
+}
+END_TEST
+
+START_TEST(what_was_in_quarantine_comes_back)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+	bool idle;
+
+	hostile_init(&h, attack, GUARD_DIGEST, false);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	CHECK_OK(engine_step(engine, &idle, &test_error));
+	CHECK_OK(engine_step(engine, &idle, &test_error));
+	ck_assert_msg(
+		h.pool->n_quarantined == 0, "%s: %d pages stay in quarantine", attack->name, h.pool->n_quarantined);
+	if (!attack->all_fail && attack->act != page_given_away) {
+		engine_cache_clear(engine);
+		ck_assert_msg(h.pool->n_free == kv_pool_usable(h.pool), "%s: %d of %d pages are free", attack->name,
+			h.pool->n_free, kv_pool_usable(h.pool));
+		CHECK_OK(engine_audit(engine, &test_error));
+	}
+	engine_close(engine);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *clean = test_case(suite, "clean", getenv("ASSAY_TEST_STEPS") ? 14400 : 120);
@@ -511,4 +575,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(
 		clean, a_clean_workload_has_no_finding_and_the_same_bits, 0, COUNT(workload_cases) * GUARD_DIGEST);
 	tcase_add_loop_test(attacked, each_check_fires_where_it_says_and_only_its_request_falls, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, no_check_fires_below_its_level, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, an_observing_guard_records_and_aborts_nothing, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, what_was_in_quarantine_comes_back, 0, COUNT(attacks));
 }
