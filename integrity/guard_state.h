@@ -74,6 +74,7 @@ struct guard_state {
 	int32_t *lookup;         /* [lookup_size] row + 1 by hash of the request, 0: empty */
 	int lookup_size;         /* a power of two */
 	/* of one verify */
+	struct guard_row **row_of;                 /* [most_sequences] NULL: padding, or unknown */
 	int32_t *row_numbers, *n_used, *first_bad; /* [most_sequences] */
 };
 

@@ -93,10 +93,11 @@ static void tables_verify(struct guard_state *s, const struct kv_guard_batch *ba
 	int page_size = s->layout.page_size;
 
 	for (int b = 0; b < batch->n_sequences; b++) {
-		const struct guard_row *row = row_find(s, batch->request[b]);
+		struct guard_row *row = row_find(s, batch->request[b]);
 		int64_t end = (int64_t)batch->first_position[b] + batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
 		int64_t used = end < 0 ? -1 : (end + page_size - 1) / page_size;
 		s->row_numbers[b] = row ? (int32_t)(row - s->rows) : 0;
+		s->row_of[b] = row;
 		s->n_used[b] = row && !bad[b] ? (int32_t)(used <= INT32_MAX ? used : INT32_MAX) : 0;
 	}
 	s->layout.backend->ops->verify_pages(s->layout.backend,
@@ -367,7 +368,7 @@ static struct view view_of(struct guard_state *s, const struct kv_guard_batch *b
 		.b = b,
 		.first_token = batch->cu_seqlens[b],
 		.count = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b],
-		.row = row_find(s, batch->request[b])};
+		.row = s->row_of[b]};
 }
 
 static void batch_commit(struct guard_state *s, const struct kv_guard_batch *batch, const uint8_t *bad)
