@@ -446,7 +446,8 @@ static int take_incident(void *context, const struct store_incident *i, struct e
 
 START_TEST(incidents_come_back)
 {
-	struct store *s = fixture_open(fixture_path("x.db"));
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
 	int64_t run = fixture_begin(s, "c", false);
 	struct store_incident named = {.variant = "bf16/bf16",
 		.time = 7,
@@ -484,7 +485,7 @@ START_TEST(incidents_come_back)
 		"bf16/fp8 8 free_list audit 0 -1 -1 0 0 0 0 {}\n");
 	buf_free(&out);
 	store_close(s);
-	ck_assert_str_eq(query(fixture_path("x.db"), "SELECT count(*) FROM incident WHERE page IS NULL"), "1");
+	ck_assert_str_eq(query(path, "SELECT count(*) FROM incident WHERE page IS NULL"), "1");
 }
 END_TEST
 
