@@ -18,8 +18,8 @@ enum { STORE_SCHEMA_VERSION = 2 };
 
 struct store;
 
-/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated, after a copy
- * of the file as it was is kept beside it: FILE-v1 for schema version 1.
+/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated, after a
+ * copy of the file as it was is kept beside it: FILE-v1 for schema version 1.
  * ERR_INPUT: not a database, not one of Assay's, of a newer version. ERR_MISSING: a folder. ERR_IO: no permission.
  * ERR_STORE: locked for longer than STORE_PATIENCE, full disk, damaged. */
 int store_open(const char *path, struct store **out, struct error *e);
@@ -119,14 +119,15 @@ struct store_sample {
 	const char *finish_reason; /* NULL: none */
 	const char *error;         /* NULL: none */
 	int64_t prompt_tokens, cached_tokens, generated_tokens;
-	int64_t context_cut; /* prompt tokens that were dropped from the beginning: the context was longer than the model's */
+	int64_t context_cut; /* prompt tokens dropped from the beginning: longer than the model's context */
 	double seconds;
 };
 
 /* Stores one answer. (variant, suite, task, doc_id) is answered once in a run: a second one is ERR_STORE. */
 int store_sample_insert(struct store *s, const struct store_sample *sample, struct error *e);
 
-/* Stores an answer in place of the error that the run that was begun holds for that item. ERR_STORE when it holds none. */
+/* Stores an answer in place of the error that the run that was begun holds for that item. ERR_STORE when it holds none.
+ */
 int store_sample_retry(struct store *s, const struct store_sample *sample, struct error *e);
 
 enum store_answered {
