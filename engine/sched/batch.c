@@ -128,7 +128,8 @@ void batch_park_bad(struct batch *b, int page_size)
 			continue;
 		memset(b->block_tables + (size_t)s * (size_t)b->table_stride, 0,
 			(size_t)b->table_stride * sizeof *b->block_tables);
+		b->first_position[s] = 0;
 		for (int t = b->cu_seqlens[s]; t < b->cu_seqlens[s + 1]; t++)
-			b->slots[t] = b->positions[t] % page_size;
+			b->slots[t] = (t - b->cu_seqlens[s]) % page_size;
 	}
 }
