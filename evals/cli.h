@@ -36,7 +36,9 @@ struct options {
 	int page_size;                             /* 0: default */
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
-	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
+	bool no_prefix_cache, pad_decode;
+	double deadline; /* seconds of a request; 0: none */
+	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	const char *html, *markdown, *csv; /* files to write; NULL: none */
 	const char *shard;                 /* run: "I/N"; NULL: the whole */
@@ -60,7 +62,10 @@ struct options {
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
-	char *text_storage;                       /* owned: copies that the parser split */
+	int shared_prefix;
+	bool residents;
+	const char *random_weights; /* config.json; NULL: a model */
+	char *text_storage;         /* owned: copies that the parser split */
 };
 
 /* Each command returns an exit code (ARCHITECTURE section 5); on failure *e holds the message, which main prints. */
