@@ -8,7 +8,7 @@
 
 /* One arm in one block. */
 struct overhead_sample {
-	double tokens_per_s;
+	double tokens_per_s, seconds;
 	double *latencies; /* [n_latencies] ms of each request, owned by whoever filled it */
 	int n_latencies;
 	double guard_us, step_us; /* per step */
