@@ -131,11 +131,20 @@ static int warm_up(struct engine *engine, const struct load *load, struct error 
 	return status;
 }
 
+/* Of all threads of the process. */
+static double cpu_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 /* Runs the load and takes what was measured; the latencies move from the result to the sample. */
 static int load_measure(struct engine *engine, const struct load *load, const struct guard_clock *clock,
 	struct overhead_sample *out, struct error *e)
 {
 	uint64_t before = clock->nanoseconds;
+	double cpu_before = cpu_seconds();
 	struct load_result r;
 
 	int status = load_run(engine, load, &r, e);
@@ -143,6 +152,7 @@ static int load_measure(struct engine *engine, const struct load *load, const st
 		double steps = (double)(r.prefill.steps + r.decode.steps);
 		*out = (struct overhead_sample){.tokens_per_s = (double)load->requests * load->output / r.seconds,
 			.seconds = r.seconds,
+			.cpu_us = (cpu_seconds() - cpu_before) * 1e6 / load->requests / load->output,
 			.latencies = r.e2e.values,
 			.n_latencies = (int)r.e2e.count,
 			.guard_us = (double)(clock->nanoseconds - before) / 1e3 / steps,

@@ -1,32 +1,30 @@
 #include "evals/overhead.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reports/stats.h"
 
-struct overhead_change overhead_throughput(
-	const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks)
+static double measure_of(const struct overhead_sample *s, enum overhead_measure measure)
 {
-	struct overhead_change change = {(double)NAN, (double)NAN, (double)NAN};
-	double sum = 0;
+	return measure == OVERHEAD_CPU ? s->cpu_us : s->tokens_per_s;
+}
 
-	if (n_blocks < 1)
-		return change;
-	for (int i = 0; i < n_blocks; i++)
-		sum += log(on[i].tokens_per_s / off[i].tokens_per_s);
-	change.value = exp(sum / n_blocks) - 1;
-	if (n_blocks < 2)
-		return change;
-	double squares = 0;
-	for (int i = 0; i < n_blocks; i++)
-		squares += pow(log(on[i].tokens_per_s / off[i].tokens_per_s) - sum / n_blocks, 2);
-	double se = sqrt(squares / (n_blocks - 1) / n_blocks);
-	struct interval logs = t_interval(sum / n_blocks, se, n_blocks - 1, 0.95);
-	change.low = exp(logs.low) - 1;
-	change.high = exp(logs.high) - 1;
-	return change;
+int overhead_ratio(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks,
+	enum overhead_measure measure, struct overhead_change *out, struct error *e)
+{
+	double *values = mem_calloc(2 * (size_t)n_blocks, sizeof *values, e);
+
+	if (!values)
+		return ERR_MEMORY;
+	for (int i = 0; i < n_blocks; i++) {
+		values[i] = measure_of(&off[i], measure);
+		values[n_blocks + i] = measure_of(&on[i], measure);
+	}
+	struct paired_ratio r = paired_ratio(values, values + n_blocks, (size_t)n_blocks, 0.95);
+	free(values);
+	*out = (struct overhead_change){r.ratio - 1, r.interval.low - 1, r.interval.high - 1};
+	return 0;
 }
 
 static int by_value(const void *a, const void *b)
@@ -69,17 +67,12 @@ int overhead_p95(const struct overhead_sample *off, const struct overhead_sample
 	double *replicates = mem_calloc(OVERHEAD_RESAMPLES, sizeof *replicates, e);
 	int *picked = mem_calloc((size_t)n_blocks + 1, sizeof *picked, e), status = ERR_MEMORY;
 
-	*out = (struct overhead_change){(double)NAN, (double)NAN, (double)NAN};
 	if (!room || !replicates || !picked)
 		goto cleanup;
 	status = 0;
-	if (n_blocks < 1)
-		goto cleanup;
 	for (int i = 0; i < n_blocks; i++)
 		picked[i] = i;
 	out->value = picked_p95(on, picked, n_blocks, room) / picked_p95(off, picked, n_blocks, room) - 1;
-	if (n_blocks < 2)
-		goto cleanup;
 	py_random_seed(&rng, seed);
 	for (int r = 0; r < OVERHEAD_RESAMPLES; r++) {
 		for (int i = 0; i < n_blocks; i++)

@@ -9,19 +9,23 @@
 /* One arm in one block. */
 struct overhead_sample {
 	double tokens_per_s, seconds;
+	double cpu_us;     /* of processor time, all threads, for a token of the answers */
 	double *latencies; /* [n_latencies] ms of each request, owned by whoever filled it */
 	int n_latencies;
 	double guard_us, step_us; /* per step */
 };
 
-/* A fraction with its 95% interval: 0.01 is 1% more. low and high are NaN with fewer than two blocks. */
+/* A fraction with its 95% interval: 0.01 is 1% more. */
 struct overhead_change {
 	double value, low, high;
 };
 
-/* Throughput of `on` over that of `off`, less one, with a t interval of the log ratio over the blocks. */
-struct overhead_change overhead_throughput(
-	const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks);
+enum overhead_measure { OVERHEAD_THROUGHPUT, OVERHEAD_CPU };
+
+/* A measure of `on` over that of `off`, less one: geometric mean over the blocks, with a t interval of the log ratios.
+ * PRECOND: at least two blocks. ERR_MEMORY. */
+int overhead_ratio(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks,
+	enum overhead_measure measure, struct overhead_change *out, struct error *e);
 
 enum { OVERHEAD_RESAMPLES = 2000 };
 
