@@ -3,6 +3,7 @@
 #include "evals/cli.h"
 #include "evals/command_line.h"
 #include "evals/console.h"
+#include "evals/run_guard.h"
 #include "evals/run_plan.h"
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
@@ -19,6 +20,8 @@ struct run {
 	int64_t baseline_id; /* the first variant; 0 before it is put */
 	int errors;          /* items without an answer */
 	struct error first_error;
+	struct run_guard guard; /* of the variant in hand */
+	struct buf guards;      /* what is said of it, a line per variant */
 };
 
 /* Goes on with an interrupted run of this configuration, or starts one. */
@@ -102,10 +105,11 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 	int64_t variant_id;
 
 	TRY(variant_counts_stored(r->store, r->run_id, name, &before, e));
-	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, e));
+	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, e));
 	int status = suites_run(r, target, variant_id, name, e);
 	/* again, with what the engine counted meanwhile: also of a run that was interrupted */
-	int put = variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, &not_put);
+	int put = variant_facts_put(
+		r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, &not_put);
 	if (status == 0 && put < 0)
 		*e = not_put;
 	return status < 0 ? status : put;
@@ -120,6 +124,9 @@ static int variants_run(struct run *r, struct error *e)
 
 		config->progress = console_loading;
 		config->progress_context = &r->console;
+		TRY(run_guard_init(&r->guard, r->plan.options, e));
+		r->guard.variant = config->variant.name;
+		config->guard = &r->guard.guard.table;
 		TRY(engine_open(config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
@@ -133,11 +140,14 @@ static int variants_run(struct run *r, struct error *e)
 			engine_close(engine);
 			return status;
 		}
+		r->guard.store = r->store;
 		TRY(target_new(engine, r->plan.text, &target, e));
 		target_set_deadline(target, r->plan.options->deadline);
 		status = variant_run(r, target, config->variant.name, e);
 		target_delete(target);
 		TRY(status);
+		TRY(run_guard_check(&r->guard, e));
+		run_guard_print(&r->guard, &r->guards);
 	}
 	return 0;
 }
@@ -194,6 +204,7 @@ static int report_print(struct run *r, struct error *e)
 		const struct report_filter parts = {shows_part, &r->plan};
 		status = run_report_tables(r->store, r->run_id, r->plan.options->verbose ? NULL : &parts,
 			r->console.color_output, &text, e);
+		buf_append_str(&text, buf_str(&r->guards));
 		if (status == 0 && !r->plan.options->quiet)
 			append_next(r, &text);
 	}
@@ -256,6 +267,7 @@ int cmd_run(const struct options *o, struct error *e)
 	console_init(&r.console, o, stdout, stderr);
 	int status = run_all(&r, e);
 	store_close(r.store);
+	buf_free(&r.guards);
 	run_plan_free(&r.plan);
 	return error_exit_code(status);
 }

@@ -43,6 +43,11 @@ const struct command_row command_table[] = {
 		"multiply-adds, would take at the machine's measured ceilings. Each level keeps its number of requests "
 		"in\n"
 		"flight. Every row is stored.\n"},
+	{"overhead", OVERHEAD, 0, 0, "", "what guards cost: arms interleaved in random blocks, with intervals",
+		"Each block measures every arm once, in random order, each in a fresh engine; pairs of one block are "
+		"compared.\n"
+		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
+		"Every arm of every block is stored.\n"},
 	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
 		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
 		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
@@ -66,14 +71,16 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | TEMPLATE,
-	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW | BENCH | REPORT | DB | COMPARE | DIFF | GATE,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | TEMPLATE,
+	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
+	ENGINE = GUARDED | OVERHEAD,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD,
 	DATA = RUN | LIST | PROMPTS | RESCORE,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
 static const char *const booleans[] = {"true", "false", NULL};
+static const char *const guard_modes[] = {"enforce", "observe", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -128,10 +135,15 @@ const struct option_row option_table[] = {
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
 	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
 		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH, seed,
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD, seed,
 		"seed of few-shot choice, --sample, sampling and a benchmark's prompts"),
-	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
+	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, GUARDED, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
+	CHOICE_OPTION("guard-mode", "MODE", OPTION_CHOICE, GUARDED, guard_mode, guard_modes,
+		"enforce: withhold what a check finds wrong (default); observe: record it, abort nothing"),
+	INT_OPTION("audit-every", "N", ENGINE, audit_every, 1, INT_MAX,
+		"steps between audits of free list and reference counts; default 64"),
+	FLAG_OPTION("log-json", 0, GUARDED, log_json, "incidents of the guard as JSON lines on standard error"),
 	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
@@ -174,11 +186,11 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("flips", 0, COMPARE, flips, "list the items that changed, with both answers"),
 	TEXT_OPTION("item", "ID", DIFF, item, "a document's number, or TASK/NUMBER"),
 	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
-	LIST_OPTION(
-		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
-	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
-	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
-	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000,
+	LIST_OPTION("concurrency", "A,B", OPTION_NAMES, BENCH | OVERHEAD, concurrency, n_concurrency,
+		"requests at a time; default 1"),
+	INT_OPTION("input", "N", BENCH | OVERHEAD, input, 1, INT_MAX, "tokens of each prompt; default 512"),
+	INT_OPTION("output", "N", BENCH | OVERHEAD, output, 1, INT_MAX, "tokens of each answer; default 64"),
+	INT_OPTION("repeat", "N", BENCH | OVERHEAD, repeat, 1, 1000,
 		"requests of a level: N times its concurrency, a new one as one ends; default 4"),
 	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
 		"tokens that all prompts begin with, of --input; default 0"),
@@ -186,14 +198,18 @@ const struct option_row option_table[] = {
 		"a config.json: measure the model that it describes with random weights, without a checkpoint"),
 	FLAG_OPTION("residents", 0, BENCH, residents,
 		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
+	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
+		"guard levels to compare with none; default pages"),
+	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
 	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH,
-		json, "print JSON"),
+	FLAG_OPTION("json", 0,
+		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH | OVERHEAD, json,
+		"print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

@@ -178,6 +178,25 @@ struct store_measurement {
  * phase, concurrency, input and output tokens). */
 int store_measurement_put(struct store *s, const struct store_measurement *m, struct error *e);
 
+/* ---- Incidents ---- */
+
+/* One firing of a check of a guard. */
+struct store_incident {
+	int64_t fault_trial_id; /* 0: of no planned fault */
+	const char *variant;
+	int64_t time; /* nanoseconds since 1970, UTC */
+	const char *check, *phase;
+	uint64_t request;      /* of the engine; 0: none is named */
+	int64_t page, logical; /* -1: none */
+	uint64_t expected, actual;
+	uint64_t step;
+	int64_t tokens_emitted;
+	struct str detail; /* JSON object */
+};
+
+/* Adds an incident to the run that was begun. */
+int store_incident_insert(struct store *s, const struct store_incident *incident, struct error *e);
+
 /* ---- Reading ----
  * Each calls visit once per row; what it is given is borrowed and gone after the call. A negative status of visit ends
  * the reading and is returned. */
@@ -186,6 +205,7 @@ typedef int store_visit_run(void *context, const struct store_run *run, struct e
 typedef int store_visit_variant(void *context, const struct store_variant *variant, struct error *e);
 typedef int store_visit_result(void *context, const struct store_result *result, struct error *e);
 typedef int store_visit_measurement(void *context, const struct store_measurement *m, struct error *e);
+typedef int store_visit_incident(void *context, const struct store_incident *incident, struct error *e);
 typedef int store_visit_sample(void *context, const struct store_sample *sample, struct error *e);
 
 /* All runs, oldest first, or (run_id > 0) that one. */
@@ -197,6 +217,8 @@ int store_results_each(struct store *s, int64_t run_id, store_visit_result *visi
 /* By variant, arm, phase, input, output, concurrency and block. */
 int store_measurements_each(
 	struct store *s, int64_t run_id, store_visit_measurement *visit, void *context, struct error *e);
+/* In the order in which they were found. */
+int store_incidents_each(struct store *s, int64_t run_id, store_visit_incident *visit, void *context, struct error *e);
 /* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);

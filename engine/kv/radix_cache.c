@@ -164,7 +164,9 @@ static void node_remove(struct radix_cache *c, int32_t page)
 	use_unlink(c, page);
 	if (n->parent)
 		c->nodes[n->parent].n_children--;
-	kv_pool_uncache(c->pool, page);
+	c->pool->guard->page_unindexed(c->pool->guard_state, page);
+	if (c->pool->cached[page]) /* a page that was taken away from under the cache is another's by now */
+		kv_pool_uncache(c->pool, page);
 }
 
 int32_t radix_cache_insert(struct radix_cache *c, const struct radix_page *add)
@@ -193,6 +195,15 @@ int32_t radix_cache_insert(struct radix_cache *c, const struct radix_page *add)
 	page_touch(c, add->parent);
 	kv_pool_cache(c->pool, page);
 	return page;
+}
+
+bool radix_cache_holds(const struct radix_cache *c, int32_t page)
+{
+	if (page < 1 || page >= c->pool->geometry.n_pages)
+		return false;
+	struct key key = page_key(c, page);
+	int at = key_position(c, &key);
+	return at < c->n_nodes && c->index[at] == page;
 }
 
 /* A child of the page. PRECOND: there is one. */

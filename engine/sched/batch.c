@@ -26,12 +26,16 @@ int batch_init(struct batch *b, int max_tokens, int max_requests, int table_stri
 	b->block_tables = mem_calloc(sequences * (size_t)table_stride, sizeof *b->block_tables, e);
 	b->scheduled = mem_calloc(sequences, sizeof *b->scheduled, e);
 	b->request_ids = mem_calloc(sequences, sizeof *b->request_ids, e);
+	b->own = mem_calloc(sequences, sizeof *b->own, e);
+	b->emitted = mem_calloc(sequences, sizeof *b->emitted, e);
+	b->validated = mem_calloc(sequences, sizeof *b->validated, e);
 	b->bad = mem_calloc(sequences, sizeof *b->bad, e);
 	b->rows = mem_calloc(tokens, sizeof *b->rows, e);
 	b->row_sequence = mem_calloc(tokens, sizeof *b->row_sequence, e);
 	b->row_position = mem_calloc(tokens, sizeof *b->row_position, e);
 	if (!b->ids || !b->positions || !b->slots || !b->cu_seqlens || !b->first_position || !b->block_tables ||
-		!b->scheduled || !b->request_ids || !b->bad || !b->rows || !b->row_sequence || !b->row_position)
+		!b->scheduled || !b->request_ids || !b->own || !b->emitted || !b->validated || !b->bad || !b->rows ||
+		!b->row_sequence || !b->row_position)
 		return ERR_MEMORY;
 	return 0;
 }
@@ -39,7 +43,8 @@ int batch_init(struct batch *b, int max_tokens, int max_requests, int table_stri
 void batch_free(struct batch *b)
 {
 	void *arrays[] = {b->ids, b->positions, b->slots, b->cu_seqlens, b->first_position, b->block_tables,
-		b->scheduled, b->request_ids, b->bad, b->rows, b->row_sequence, b->row_position};
+		b->scheduled, b->request_ids, b->own, b->emitted, b->validated, b->bad, b->rows, b->row_sequence,
+		b->row_position};
 
 	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
 		free(arrays[i]);
@@ -76,6 +81,9 @@ void batch_add(struct batch *b, const struct instance *in, struct request *r, in
 
 	b->scheduled[s] = r;
 	b->request_ids[s] = r->id;
+	b->own[s] = r->tokens;
+	b->emitted[s] = r->n_tokens - r->n_prompt;
+	b->validated[s] = 0;
 	b->bad[s] = 0;
 	b->first_position[s] = (int32_t)fault_at(faults, FAULT_LENGTH, r->id, r->n_computed, r->n_computed);
 	for (int i = 0; i < used; i++)
@@ -100,6 +108,9 @@ void batch_pad(struct batch *b, int page_size)
 	for (int size = padded_size(n, b->max_tokens), s = n; s < size; s++) {
 		b->scheduled[s] = NULL;
 		b->request_ids[s] = 0;
+		b->own[s] = NULL;
+		b->emitted[s] = 0;
+		b->validated[s] = 0;
 		b->bad[s] = 0;
 		b->block_tables[(size_t)s * (size_t)b->table_stride] = 0;
 		b->first_position[s] = 0;
@@ -117,7 +128,8 @@ void batch_park_bad(struct batch *b, int page_size)
 			continue;
 		memset(b->block_tables + (size_t)s * (size_t)b->table_stride, 0,
 			(size_t)b->table_stride * sizeof *b->block_tables);
+		b->first_position[s] = 0;
 		for (int t = b->cu_seqlens[s]; t < b->cu_seqlens[s + 1]; t++)
-			b->slots[t] = b->positions[t] % page_size;
+			b->slots[t] = (t - b->cu_seqlens[s]) % page_size;
 	}
 }

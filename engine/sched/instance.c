@@ -49,6 +49,13 @@ static void page_map_fresh(struct instance *in, struct request *r)
 	page_map(in, r, kv_pool_alloc(in->pool, r->id));
 }
 
+/* The guard, or the backend, refused the request's pages: r->error says why. */
+static void request_fail(struct request *r)
+{
+	r->suspect = true;
+	request_end(r, ENGINE_FAILED);
+}
+
 static void match_retain(struct instance *in, const struct radix_match *m, const int32_t *pages)
 {
 	for (int i = 0; i < m->n_pages; i++)
@@ -90,27 +97,47 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 }
 
 /* Copy on write: the first tokens of the page that matched in part go to the request's own. */
-static void tail_copy(struct instance *in, const struct request *r, const struct radix_match *m)
+static void tail_copy(struct instance *in, struct request *r, const struct radix_match *m)
 {
 	struct kv_pool *pool = in->pool;
+	int page_size = pool->geometry.page_size;
+	struct kv_guard_copy copy = {.request = r->id,
+		.writer = in->writer,
+		.logical = m->n_pages,
+		.source = m->tail,
+		.target = r->map.pages[m->n_pages],
+		.tokens = r->tokens + (size_t)m->n_pages * (size_t)page_size,
+		.n_tokens = m->n_tokens % page_size};
 
+	if (pool->guard->copy_begin(pool->guard_state, &copy, &r->error) < 0) {
+		request_fail(r);
+		if (radix_cache_holds(&in->cache, m->tail))
+			radix_cache_forget(&in->cache, m->tail); /* others would find it too */
+		return;
+	}
 	for (int layer = 0; layer < pool->n_layers; layer++)
 		pool->backend->ops->copy_pages(pool->backend,
 			&(struct copy_pages_args){.from_geometry = pool->geometry,
 				.to_geometry = pool->geometry,
 				.from = pool->layers[layer],
 				.to = pool->layers[layer],
-				.source = &m->tail,
-				.target = &r->map.pages[m->n_pages],
+				.source = &copy.source,
+				.target = &copy.target,
 				.n = 1,
-				.n_tokens = m->n_tokens % pool->geometry.page_size});
+				.n_tokens = copy.n_tokens});
+	pool->guard->copy_end(pool->guard_state, &copy);
 	in->stats->pages_copied++;
 }
 
-static void hit_tell(struct instance *in, const struct request *r, int n_tokens)
+/* n_shared: tokens in pages of the cache. */
+static void admission_tell(struct instance *in, const struct request *r, int n_shared)
 {
-	if (n_tokens > 0)
-		in->pool->guard->prefix_hit(in->pool->guard_state, r->id, r->tokens, n_tokens);
+	in->pool->guard->request_admitted(in->pool->guard_state,
+		&(struct kv_guard_admission){.request = r->id,
+			.writer = in->writer,
+			.tokens = r->tokens,
+			.n_shared = n_shared,
+			.n_ready = r->n_computed});
 	in->pool->guard->audit(in->pool->guard_state);
 }
 
@@ -135,7 +162,7 @@ bool instance_admit(struct instance *in, struct request *r)
 	if (r->started == 0.0)
 		r->started = clock_seconds();
 	request_list_insert(&in->running, r);
-	hit_tell(in, r, m.n_tokens);
+	admission_tell(in, r, m.n_pages * in->pool->geometry.page_size);
 	return true;
 }
 
@@ -152,6 +179,18 @@ bool instance_grow(struct instance *in, struct request *r)
 
 /* ---- the cache ---- */
 
+static void page_index_tell(struct instance *in, const struct request *r, int i, int n_tokens)
+{
+	in->pool->guard->page_indexed(in->pool->guard_state,
+		&(struct kv_guard_key){.request = r->id,
+			.writer = in->writer,
+			.logical = i,
+			.page = r->map.pages[i],
+			.parent = i > 0 ? r->map.pages[i - 1] : 0,
+			.tokens = r->tokens + (size_t)i * (size_t)in->pool->geometry.page_size,
+			.n_tokens = n_tokens});
+}
+
 /* A page of the request, of n_tokens tokens, to the cache. Where the cache holds these tokens already, the bits are the
  * same, and the request goes on with that page. */
 static void page_index(struct instance *in, struct request *r, int i, int n_tokens)
@@ -166,6 +205,8 @@ static void page_index(struct instance *in, struct request *r, int i, int n_toke
 			.n_tokens = n_tokens,
 			.page = map->pages[i]});
 
+	if (holder == map->pages[i])
+		page_index_tell(in, r, i, n_tokens);
 	if (n_tokens < page_size)
 		return;
 	map->n_indexed++;
@@ -214,19 +255,52 @@ static void pages_withdraw(struct instance *in, const struct request *r)
 	}
 }
 
+/* What the request maps of the cache, and should not: taken out, for others would find it too. */
+static void pages_disown(struct instance *in, const struct request *r)
+{
+	const struct kv_guard *guard = in->pool->guard;
+
+	for (int i = 0; i < r->map.n_indexed; i++) {
+		int32_t page = r->map.pages[i];
+		int standing = guard->page_standing(in->pool->guard_state, r->id, i, page);
+		if (standing == (KV_PAGE_OWNED | KV_PAGE_CLEAN) || !radix_cache_holds(&in->cache, page))
+			continue;
+		radix_cache_forget(&in->cache, page);
+		return; /* the rest was below it */
+	}
+}
+
+/* The request gives up what it maps; one that the guard found bad only what is its own, into quarantine. */
+static void mapping_release(struct instance *in, const struct request *r)
+{
+	struct kv_pool *pool = in->pool;
+	bool suspect = r->suspect && pool->guard->enforces;
+
+	for (int i = 0; i < r->map.n_pages; i++) {
+		int32_t page = r->map.pages[i];
+		if (suspect) {
+			if (!(pool->guard->page_standing(pool->guard_state, r->id, i, page) & KV_PAGE_OWNED))
+				continue;
+			kv_pool_quarantine(pool, page);
+		}
+		kv_pool_release(pool, page, r->id);
+	}
+}
+
 static void pages_give_up(struct instance *in, struct request *r, bool keep)
 {
 	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
 
 	if (!keep) {
+		if (r->suspect && in->pool->guard->enforces)
+			pages_disown(in, r);
 		pages_withdraw(in, r);
 	} else {
 		instance_index(in, r);
 		if (n / page_size == r->map.n_indexed && n % page_size > 0 && may_index(in, &r->map))
 			page_index(in, r, n / page_size, n % page_size);
 	}
-	for (int i = 0; i < r->map.n_pages; i++)
-		kv_pool_release(in->pool, r->map.pages[i], r->id);
+	mapping_release(in, r);
 	r->map.n_pages = r->map.n_indexed = 0;
 	in->pool->guard->request_released(in->pool->guard_state, r->id);
 	in->pool->guard->audit(in->pool->guard_state);
@@ -258,7 +332,7 @@ bool instance_receive(struct instance *in, struct instance *from, struct request
 	struct kv_handover h = {from->pool, in->pool, r->id, source.pages, r->map.pages, m.n_pages, r->n_prompt};
 	in->stats->pages_transferred += (uint64_t)(instance_pages(in, r->n_prompt) - m.n_pages);
 	if (kv_handover(&h, &in->stats->kv_saturated, &r->error) < 0)
-		request_end(r, ENGINE_FAILED);
+		request_fail(r);
 
 	struct mapping target = r->map;
 	r->map = source;
@@ -267,7 +341,7 @@ bool instance_receive(struct instance *in, struct instance *from, struct request
 	r->map = target;
 	r->n_computed = r->n_prompt;
 	request_list_insert(&in->running, r);
-	hit_tell(in, r, m.n_pages * page_size);
+	admission_tell(in, r, m.n_pages * page_size);
 	if (!r->ended)
 		instance_index(in, r);
 	return true;

@@ -1,0 +1,151 @@
+/* Guards on a working engine: no finding and the same bits in clean workloads. ASSAY_TEST_STEPS=N for more steps,
+ * ASSAY_TEST_SEED=N for another workload. */
+#include "engine/base/buf.h"
+#include "tests/hostile_guard.h"
+
+const char *const test_program_name = "guard";
+
+static void incident_print(void *context, const struct guard_incident *i)
+{
+	(void)context;
+	printf("incident: %s %s pool %d request %llu page %d logical %d expected %llu actual %llu step %llu emitted "
+	       "%d: %s\n",
+		guard_check_name(i->check), guard_moment_name(i->moment), i->pool, (unsigned long long)i->request,
+		i->page, i->logical, (unsigned long long)i->expected, (unsigned long long)i->actual,
+		(unsigned long long)i->step, i->emitted, i->what);
+}
+
+START_TEST(a_clean_workload_has_no_finding_and_the_same_bits)
+{
+	static struct workload w;
+	const struct workload_case *c = &workload_cases[_i % COUNT(workload_cases)];
+	enum guard_level level = (enum guard_level)(GUARD_TAGS + _i / COUNT(workload_cases));
+	int steps = number_of("ASSAY_TEST_STEPS", 8000) / (COUNT(workload_cases) * GUARD_DIGEST);
+	struct guard guard;
+	struct buf summary = {0};
+
+	guard_init(&guard, &(struct guard_options){.level = level, .sink = incident_print});
+	w = (struct workload){0};
+	workload_open(&w, c, (uint64_t)number_of("ASSAY_TEST_SEED", 1), &guard.table, NULL);
+	workload_run(&w, steps);
+	engine_close(w.engine);
+	guard_summary(&guard, &summary);
+	printf("%s: %s\n", c->name, buf_text(&summary));
+	buf_free(&summary);
+	ck_assert_uint_eq(guard.incidents, 0);
+	ck_assert_uint_gt(guard.verified_steps, 0);
+	CHECK_OK(guard_proved(&guard, &test_error));
+}
+END_TEST
+
+/* ---- attacks ---- */
+
+START_TEST(each_check_fires_where_it_says_and_only_its_request_falls)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers clean = clean_answers(), got;
+
+	for (int level = attack->level; level < GUARD_LEVEL_COUNT; level++) {
+		struct hostile h;
+		hostile_init(&h, attack, (enum guard_level)level, false);
+		struct engine *engine = guarded_engine(&h.table, attack->padded);
+		answers_take(engine, &got);
+		const struct guard_incident *i = incident_of(&h, attack->check);
+		ck_assert_msg(h.done, "%s: the moment never came", attack->name);
+		ck_assert_msg(i, "%s: level %d did not notice", attack->name, level);
+		ck_assert_msg(
+			i->moment == attack->moment, "%s: noticed at %s", attack->name, guard_moment_name(i->moment));
+		for (int r = 0; r < REQUESTS; r++) {
+			bool falls = attack->all_fail || (!attack->none_fails && r == VICTIM - 1) ||
+				(attack->peer_falls && r == PEER - 1);
+			ck_assert_msg(got.failed[r] == falls, "%s, level %d: request %d %s", attack->name, level, r + 1,
+				falls ? "goes on" : "falls");
+			if (!falls)
+				ck_assert_msg(got.bits[r] == clean.bits[r], "%s, level %d: request %d has other bits",
+					attack->name, level, r + 1);
+		}
+		if (!attack->none_fails && !attack->all_fail && i->request != 0) {
+			ck_assert_uint_eq(i->request, VICTIM);
+			ck_assert_int_eq(i->emitted, got.generated[VICTIM - 1]);
+		}
+		ck_assert_uint_le(i->step, h.done_step + 1);
+		engine_close(engine);
+	}
+}
+END_TEST
+
+START_TEST(no_check_fires_below_its_level)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+
+	if (attack->level == GUARD_TAGS || attack->deadly)
+		return;
+	hostile_init(&h, attack, attack->level - 1, false);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	ck_assert(h.done);
+	ck_assert_msg(!incident_of(&h, attack->check), "%s: noticed below its level", attack->name);
+	engine_close(engine);
+}
+END_TEST
+
+START_TEST(an_observing_guard_records_and_aborts_nothing)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+
+	if (attack->deadly)
+		return;
+	hostile_init(&h, attack, GUARD_DIGEST, true);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	ck_assert(h.done);
+	ck_assert_msg(attack->check == GUARD_TAG || incident_of(&h, attack->check), "%s: not recorded", attack->name);
+	ck_assert_int_gt(h.n_seen, 0);
+	for (int r = 0; r < REQUESTS; r++)
+		ck_assert_msg(
+			!got.failed[r] && got.generated[r] == GENERATED, "%s: request %d falls", attack->name, r + 1);
+	ck_assert_int_eq(h.pool->n_quarantined, 0);
+	engine_close(engine);
+}
+END_TEST
+
+START_TEST(what_was_in_quarantine_comes_back)
+{
+	const struct attack *attack = &attacks[_i];
+	struct answers got;
+	struct hostile h;
+	bool idle;
+
+	hostile_init(&h, attack, GUARD_DIGEST, false);
+	struct engine *engine = guarded_engine(&h.table, attack->padded);
+	answers_take(engine, &got);
+	CHECK_OK(engine_step(engine, &idle, &test_error));
+	CHECK_OK(engine_step(engine, &idle, &test_error));
+	ck_assert_msg(
+		h.pool->n_quarantined == 0, "%s: %d pages stay in quarantine", attack->name, h.pool->n_quarantined);
+	if (!attack->all_fail && attack->act != page_given_away) {
+		engine_cache_clear(engine);
+		ck_assert_msg(h.pool->n_free == kv_pool_usable(h.pool), "%s: %d of %d pages are free", attack->name,
+			h.pool->n_free, kv_pool_usable(h.pool));
+		CHECK_OK(engine_audit(engine, &test_error));
+	}
+	engine_close(engine);
+}
+END_TEST
+
+void test_program_cases(Suite *suite)
+{
+	TCase *clean = test_case(suite, "clean", getenv("ASSAY_TEST_STEPS") ? 14400 : 120);
+	TCase *attacked = test_case(suite, "attacked", 0);
+
+	tcase_add_loop_test(
+		clean, a_clean_workload_has_no_finding_and_the_same_bits, 0, COUNT(workload_cases) * GUARD_DIGEST);
+	tcase_add_loop_test(attacked, each_check_fires_where_it_says_and_only_its_request_falls, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, no_check_fires_below_its_level, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, an_observing_guard_records_and_aborts_nothing, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, what_was_in_quarantine_comes_back, 0, COUNT(attacks));
+}
