@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "evals/chat_date.h"
 #include "evals/cli.h"
 #include "evals/command_line.h"
 #include "evals/console.h"
@@ -23,6 +24,26 @@ struct run {
 	struct run_guard guard; /* of the variant in hand */
 	struct buf guards;      /* what is said of it, a line per variant */
 };
+
+/* What the chat template did to the prompts that a reader of the results should know. */
+static void chat_note(struct run *r)
+{
+	char date[CHAT_DATE_SIZE];
+	bool asked = false;
+	struct console *c = &r->console;
+	chat_date_print(&r->plan.chat.now, date);
+	for (int i = 0; i < r->plan.n_suites; i++) {
+		const struct suite_chat *chat = suite_chat(r->plan.suites[i]);
+		asked |= chat->asked_for_date;
+		if (chat->systems_dropped > 0)
+			console_note(c, "%s: the chat template refuses system messages: %d prompts go without theirs",
+				suite_name(r->plan.suites[i]), chat->systems_dropped);
+	}
+	if (asked)
+		console_note(c,
+			"the chat template is told the date %s; --date %s makes the same prompts on another day", date,
+			date);
+}
 
 /* Goes on with an interrupted run of this configuration, or starts one. */
 static int run_begin(struct run *r, struct engine *engine, struct error *e)
@@ -59,6 +80,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		r->run_id = run_id;
 		console_note(&r->console, "run %lld %s in %s", (long long)run_id, resumed ? "goes on" : "starts",
 			r->plan.db);
+		chat_note(r);
 	}
 	buf_free(&provenance);
 	buf_free(&command);

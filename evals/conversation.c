@@ -12,8 +12,7 @@ static int check_template(const struct suite_options *o, bool has_tools, struct 
 	if (has_tools && o->tool_format == TOOL_FORMAT_NONE)
 		return error_set(e, ERR_USAGE,
 			"the model's chat template shows no known format of tool calls: expected --tool-format hermes, "
-			"llama3, glm "
-			"or kimi");
+			"llama3, glm, kimi or json");
 	return 0;
 }
 

@@ -167,7 +167,7 @@ static int read_format(const struct json *line, enum tool_format *format, struct
 		return tool_format_parse(name->text.data, format, e);
 	if (name || *format == TOOL_FORMAT_NONE)
 		return error_set(e, ERR_INPUT,
-			"\"format\" is %s, expected hermes, llama3, glm or kimi, here or in --tool-format",
+			"\"format\" is %s, expected hermes, llama3, glm, kimi or json, here or in --tool-format",
 			json_type_name(name));
 	return 0;
 }

@@ -108,7 +108,7 @@ static const struct {
 		"{\"name\": \"set\", \"parameters\": {\"s\": \"a;}\\\"{\"}}; {\"name\": \"bare\", \"parameters\": {}}",
 		"set({\"s\": \"a;}\\\"{\"}) bare({}) |  | "},
 	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"arguments\": {\"n\": 1}}",
-		"set({\"n\": 1}) | arguments-for-parameters | "},
+		"set({\"n\": 1}) | other-arguments-key | "},
 	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}}\nThat is all.",
 		"set({\"n\": 1}) | text-behind | "},
 	{TOOL_FORMAT_LLAMA3, "{\"name\": \"set\", \"parameters\": {\"n\": 1}",
@@ -161,6 +161,21 @@ static const struct {
 	{TOOL_FORMAT_KIMI, BEGIN CALL("functions.set:0", "5") END,
 		"set!the arguments are number, expected an object |  | "},
 	{TOOL_FORMAT_KIMI, BEGIN END, " |  | " BEGIN END},
+	/* plain JSON, as Qwen2.5-Coder-0.5B writes it */
+	{TOOL_FORMAT_JSON, "```json\n{\"name\": \"set\", \"arguments\": {\"n\": 1}}\n```",
+		"set({\"n\": 1}) | unmarked | "},
+	{TOOL_FORMAT_JSON,
+		"Two:\n```\n[{\"name\": \"set\", \"arguments\": {}}, {\"name\": \"b\", \"parameters\": "
+		"{}}]\n```\n```\n{\"name\": "
+		"\"c\", \"arguments\": {}}",
+		"set({}) b({}) c({}) | other-arguments-key, unmarked | Two:"},
+	{TOOL_FORMAT_JSON, " {\"name\": \"set\", \"arguments\": {}}", "set({}) | unmarked | "},
+	{TOOL_FORMAT_JSON, "<tool_call>{\"name\": \"set\", \"arguments\": {}}</tool_call>", "set({}) |  | "},
+	{TOOL_FORMAT_JSON, "{\"name\": \"set\", \"arguments\": {}",
+		"!no JSON: line 1, column 32: expected ',' or '}', found the end of the text | unmarked | "},
+	{TOOL_FORMAT_JSON, "```json\n{\"answer\": 5}\n```", " |  | ```json\n{\"answer\": 5}\n```"},
+	{TOOL_FORMAT_JSON, "It is {\"name\": 1}", " |  | It is {\"name\": 1}"},
+	{TOOL_FORMAT_JSON, "```", " |  | ```"},
 	{TOOL_FORMAT_NONE, "<tool_call>{}</tool_call>", " |  | <tool_call>{}</tool_call>"},
 };
 
@@ -228,14 +243,14 @@ END_TEST
 
 START_TEST(names_formats)
 {
-	static const char *const names[] = {"hermes", "llama3", "glm", "kimi"};
+	static const char *const names[] = {"hermes", "llama3", "glm", "kimi", "json"};
 	enum tool_format format;
 	for (int i = 0; i < COUNT(names); i++) {
 		CHECK_OK(tool_format_parse(names[i], &format, &test_error));
 		ck_assert_str_eq(tool_format_name(format), names[i]);
 	}
 	ck_assert_int_eq(tool_format_parse("Hermes", &format, &test_error), ERR_USAGE);
-	ck_assert_str_eq(test_error.message, "tool format \"Hermes\": expected hermes, llama3, glm or kimi");
+	ck_assert_str_eq(test_error.message, "tool format \"Hermes\": expected hermes, llama3, glm, kimi or json");
 	ck_assert_int_eq(tool_format_of_template(str_of("<function=x> in <tool_call>")), TOOL_FORMAT_NONE);
 }
 END_TEST
@@ -263,7 +278,7 @@ START_TEST(long_texts_end)
 		{TOOL_FORMAT_GLM, "<tool_call>a<arg_key>"},
 		{TOOL_FORMAT_GLM, "<arg_key></arg_key><arg_value></arg_value>"},
 		{TOOL_FORMAT_KIMI, "<|tool_call_begin|>"}, {TOOL_FORMAT_KIMI, "<|tool_call_end|><|tool_call_begin|>"},
-		{TOOL_FORMAT_HERMES, "</think>"}};
+		{TOOL_FORMAT_HERMES, "</think>"}, {TOOL_FORMAT_JSON, "```\n"}, {TOOL_FORMAT_JSON, "{\"name\"},"}};
 	struct buf text = {0};
 	struct tool_calls calls;
 	buf_append_text(&text, pieces[_i].format == TOOL_FORMAT_GLM ? "<tool_call>f" : "");
@@ -285,5 +300,5 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(formats, names_formats);
 	tcase_add_test(formats, finds_functions);
 	TCase *limits = test_case(suite, "limits", 0);
-	tcase_add_loop_test(limits, long_texts_end, 0, 10);
+	tcase_add_loop_test(limits, long_texts_end, 0, 12);
 }

@@ -10,11 +10,11 @@ static const struct {
 	const char *name;
 	enum tool_format format;
 } formats[] = {{"hermes", TOOL_FORMAT_HERMES}, {"llama3", TOOL_FORMAT_LLAMA3}, {"glm", TOOL_FORMAT_GLM},
-	{"kimi", TOOL_FORMAT_KIMI}};
+	{"kimi", TOOL_FORMAT_KIMI}, {"json", TOOL_FORMAT_JSON}};
 
-static const char *const leniency_names[] = {"unclosed", "arguments-as-text", "arguments-for-parameters",
-	"python-constants", "value-as-text", "python-literal", "id-without-prefix", "id-without-index", "no-section",
-	"text-behind"};
+static const char *const leniency_names[] = {"unclosed", "arguments-as-text", "other-arguments-key", "python-constants",
+	"value-as-text", "python-literal", "id-without-prefix", "id-without-index", "no-section", "text-behind",
+	"unmarked"};
 
 int tool_format_parse(const char *name, enum tool_format *out, struct error *e)
 {
@@ -24,7 +24,7 @@ int tool_format_parse(const char *name, enum tool_format *out, struct error *e)
 			return 0;
 		}
 	}
-	return error_set(e, ERR_USAGE, "tool format \"%s\": expected hermes, llama3, glm or kimi", name);
+	return error_set(e, ERR_USAGE, "tool format \"%s\": expected hermes, llama3, glm, kimi or json", name);
 }
 
 const char *tool_format_name(enum tool_format format)
@@ -189,7 +189,8 @@ int tool_calls_parse(
 	static int (*const parsers[])(struct tool_parser *) = {[TOOL_FORMAT_HERMES] = tool_parse_hermes,
 		[TOOL_FORMAT_LLAMA3] = tool_parse_llama3,
 		[TOOL_FORMAT_GLM] = tool_parse_glm,
-		[TOOL_FORMAT_KIMI] = tool_parse_kimi};
+		[TOOL_FORMAT_KIMI] = tool_parse_kimi,
+		[TOOL_FORMAT_JSON] = tool_parse_json};
 	*out = (struct tool_calls){0};
 	if (!text.data)
 		text.data = "";

@@ -16,6 +16,7 @@ int tool_parse_hermes(struct tool_parser *p);
 int tool_parse_glm(struct tool_parser *p);
 int tool_parse_llama3(struct tool_parser *p);
 int tool_parse_kimi(struct tool_parser *p);
+int tool_parse_json(struct tool_parser *p);
 
 /* A new call, NULL when memory is out. The first one ends the content where it begins. */
 struct tool_call *tool_call_new(struct tool_parser *p, struct str raw);

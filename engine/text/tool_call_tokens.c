@@ -1,4 +1,4 @@
-/* Calls marked by special tokens: Llama 3's JSON, maybe behind <|python_tag|>, and Kimi's sections. */
+/* Calls marked by special tokens: Llama 3's JSON, maybe behind <|python_tag|>, and Kimi's sections; plain JSON. */
 #include <stdint.h>
 
 #include "engine/base/utf8.h"
@@ -67,6 +67,59 @@ int tool_parse_llama3(struct tool_parser *p)
 	if (tagged)
 		p->calls->content = utf8_strip(str_part(p->text, 0, mark));
 	return 0;
+}
+
+/* ---- Plain JSON ---- */
+
+/* Passes what may stand between objects, brackets of an array included. */
+static size_t skip_marks(struct str text, size_t at)
+{
+	while (at < text.length && text.data[at] && strchr(" \t\r\n;,[]", text.data[at]))
+		at++;
+	return at;
+}
+
+static int parse_objects(struct tool_parser *p, struct str text)
+{
+	struct str raw;
+	for (size_t at = 0; (raw = call_at(text, at = skip_marks(text, at))).length > 0; at += raw.length) {
+		struct tool_call *call = tool_call_new(p, raw);
+		if (!call)
+			return ERR_MEMORY;
+		call->leniencies |= TOOL_UNMARKED;
+		TRY(tool_call_object(p, call, raw, "arguments", "parameters"));
+	}
+	return 0;
+}
+
+/* The next fenced block, without the word behind its first fence; one that is not closed goes to the end. */
+static bool next_block(struct str text, size_t *at, struct str *block)
+{
+	static const char fence[] = "```";
+	size_t open = str_find(text, str_of(fence), *at);
+	size_t line = open == SIZE_MAX ? open : str_find(text, str_of("\n"), open);
+	if (line == SIZE_MAX)
+		return false;
+	size_t close = str_find(text, str_of(fence), line);
+	*block = str_part(text, line + 1, close == SIZE_MAX ? text.length : close);
+	*at = close == SIZE_MAX ? text.length : close + sizeof(fence) - 1;
+	return true;
+}
+
+int tool_parse_json(struct tool_parser *p)
+{
+	struct str block;
+	size_t at = 0;
+	if (str_find(p->text, str_of("<tool_call>"), 0) != SIZE_MAX)
+		return tool_parse_hermes(p);
+	bool fenced = false;
+	while (next_block(p->text, &at, &block)) {
+		fenced = true;
+		TRY(parse_objects(p, block));
+	}
+	if (fenced && p->calls->count > 0)
+		p->calls->content = utf8_strip(str_part(p->text, 0, str_find(p->text, str_of("```"), 0)));
+	return fenced ? 0 : parse_objects(p, p->text);
 }
 
 /* ---- Kimi ---- */

@@ -73,6 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] >= 128)
 		try_literal(data[0], text);
 	else
-		try_format((enum tool_format)(data[0] % 5), text);
+		try_format((enum tool_format)(data[0] % 6), text);
 	return 0;
 }
