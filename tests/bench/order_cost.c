@@ -1,9 +1,9 @@
 /* What the fixed order of sums costs: the product's kernels against other orders, on the shapes of SmolLM2-135M, a pass
  * over all layers at a time, interleaved.
  *
- *     order_cost [ROUNDS] [THREADS]
+ *     order_cost [ROUNDS [THREADS [STEP]]]
  *
- * Prints, for each op, milliseconds of a pass and how much longer the product's order takes (median of the rounds'
+ * STEP is the number of one of the four steps, 0 (default): all. Prints, for each op, milliseconds of a pass and how much longer the product's order takes (median of the rounds'
  * ratios, with a 95% interval of order statistics), and the same for all ops of a step with the fastest order of each. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +300,7 @@ static const struct scenario scenarios[] = {
 	{"decode, 8 requests, context 512", 8, 8, 512, 8},
 	{"prefill, 512 tokens", 1, 512, 512, 1},
 };
+enum { N_SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 struct op {
 	const char *name;
@@ -539,15 +540,18 @@ int main(int argc, char **argv)
 {
 	static struct bench b;
 	long rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 25, threads = argc > 2 ? strtol(argv[2], NULL, 10) : 2;
+	long step = argc > 3 ? strtol(argv[3], NULL, 10) : 0;
 
-	if (rounds < 1 || rounds > MOST_ROUNDS || threads < 1 || threads > 64) {
-		fprintf(stderr, "usage: order_cost [ROUNDS 1 to %d] [THREADS 1 to 64]\n", MOST_ROUNDS);
+	if (rounds < 1 || rounds > MOST_ROUNDS || threads < 1 || threads > 64 || step < 0 || step > N_SCENARIOS) {
+		fprintf(stderr, "usage: order_cost [ROUNDS 1 to %d [THREADS 1 to 64 [STEP 1 to %d]]]\n", MOST_ROUNDS,
+			N_SCENARIOS);
 		return 2;
 	}
 	bench_new(&b, (int)threads);
 	printf("%s kernels, %ld threads, %ld rounds; ms of a pass over all layers, product / order: wall | work\n",
 		cpu_backend_isa(b.backend), threads, rounds);
-	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
-		scenario_run(&b, &scenarios[i], (int)rounds);
+	for (int i = 0; i < N_SCENARIOS; i++)
+		if (step == 0 || step == i + 1)
+			scenario_run(&b, &scenarios[i], (int)rounds);
 	return 0;
 }

@@ -17,11 +17,6 @@ struct product {
 	int tokens;
 };
 
-SIMD_INLINE f32x16 v16_add(f32x16 a, f32x16 b)
-{
-	return v16_fma(a, v16_set(1.0f), b);
-}
-
 SIMD_INLINE float v16_sum(f32x16 x)
 {
 	float lane[16];
