@@ -7,7 +7,17 @@
 
 static double measure_of(const struct overhead_sample *s, enum overhead_measure measure)
 {
-	return measure == OVERHEAD_CPU ? s->cpu_us : s->tokens_per_s;
+	switch (measure) {
+	case OVERHEAD_THROUGHPUT:
+		return s->tokens_per_s;
+	case OVERHEAD_CPU:
+		return s->cpu_us;
+	case OVERHEAD_GUARD:
+		return s->guard_us;
+	case OVERHEAD_STEP:
+		break;
+	}
+	return s->step_us;
 }
 
 int overhead_ratio(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks,
@@ -31,6 +41,21 @@ static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
+}
+
+int overhead_median(const struct overhead_sample *samples, int n_blocks, enum overhead_measure measure, double *out,
+	struct error *e)
+{
+	double *values = mem_calloc((size_t)n_blocks, sizeof *values, e);
+
+	if (!values)
+		return ERR_MEMORY;
+	for (int i = 0; i < n_blocks; i++)
+		values[i] = measure_of(&samples[i], measure);
+	qsort(values, (size_t)n_blocks, sizeof *values, by_value);
+	*out = sample_quantile(values, (size_t)n_blocks, 0.5);
+	free(values);
+	return 0;
 }
 
 /* The 95th percentile of the blocks that are picked. */

@@ -20,12 +20,15 @@ struct overhead_change {
 	double value, low, high;
 };
 
-enum overhead_measure { OVERHEAD_THROUGHPUT, OVERHEAD_CPU };
+enum overhead_measure { OVERHEAD_THROUGHPUT, OVERHEAD_CPU, OVERHEAD_GUARD, OVERHEAD_STEP };
 
 /* A measure of `on` over that of `off`, less one: geometric mean over the blocks, with a t interval of the log ratios.
  * PRECOND: at least two blocks. ERR_MEMORY. */
 int overhead_ratio(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks,
 	enum overhead_measure measure, struct overhead_change *out, struct error *e);
+
+int overhead_median(const struct overhead_sample *samples, int n_blocks, enum overhead_measure measure, double *out,
+	struct error *e);
 
 enum { OVERHEAD_RESAMPLES = 2000 };
 

@@ -22,7 +22,8 @@ void overhead_report_free(struct overhead_report *r)
 
 /* What an arm measured, over the blocks of a level. */
 struct arm_summary {
-	double tokens_per_s, guard_us, step_us; /* means */
+	double tokens_per_s;      /* mean */
+	double guard_us, step_us; /* medians: a block in which the process had to wait says nothing of either */
 	struct overhead_change throughput, cpu, p95;
 };
 
@@ -31,11 +32,10 @@ static int arm_summarize(const struct overhead_level *level, int arm, struct arm
 	const struct overhead_sample *off = level->samples[0], *on = level->samples[arm];
 
 	*out = (struct arm_summary){0};
-	for (int i = 0; i < level->n_blocks; i++) {
+	for (int i = 0; i < level->n_blocks; i++)
 		out->tokens_per_s += on[i].tokens_per_s / level->n_blocks;
-		out->guard_us += on[i].guard_us / level->n_blocks;
-		out->step_us += on[i].step_us / level->n_blocks;
-	}
+	TRY(overhead_median(on, level->n_blocks, OVERHEAD_GUARD, &out->guard_us, e));
+	TRY(overhead_median(on, level->n_blocks, OVERHEAD_STEP, &out->step_us, e));
 	TRY(overhead_ratio(off, on, level->n_blocks, OVERHEAD_THROUGHPUT, &out->throughput, e));
 	TRY(overhead_ratio(off, on, level->n_blocks, OVERHEAD_CPU, &out->cpu, e));
 	return overhead_p95(off, on, level->n_blocks, level->seed, &out->p95, e);
