@@ -265,6 +265,12 @@ const struct suite_item *suite_item(const struct suite *s, int i)
 	return &s->items[i];
 }
 
+int suite_find(const struct suite *s, const char *task, int64_t doc_id)
+{
+	bool found = strcmp(task, s->type->name) == 0 && doc_id >= 0 && doc_id < s->count;
+	return found ? (int)doc_id : -1;
+}
+
 int suite_file_count(const struct suite *s)
 {
 	return s->n_files;

@@ -84,6 +84,8 @@ int suite_total(const struct suite *s);                /* documents before the l
 int suite_fewshot(const struct suite *s);              /* shots in use */
 const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
 const struct suite_item *suite_item(const struct suite *s, int i);
+/* Index of the item of that task and document, or -1. */
+int suite_find(const struct suite *s, const char *task, int64_t doc_id);
 
 /* Data files that were read, with their sha256, for the run's provenance. */
 int suite_file_count(const struct suite *s);
