@@ -8,15 +8,15 @@
 
 /* The answers of one variant of one run, or of a file of sample lines, in memory. */
 struct answers {
-	char *label; /* as people read it: "run 3 bf16/bf16", "other.db: run 3 …", "base.jsonl" */
-	char *address; /* as it was asked for */
-	char *file;  /* the database or the sample file */
-	char *variant; /* NULL: a sample file */
+	char *label;                /* as people read it: "run 3 bf16/bf16", "other.db: run 3 …", "base.jsonl" */
+	char *address;              /* as it was asked for */
+	char *file;                 /* the database or the sample file */
+	char *variant;              /* NULL: a sample file */
 	int64_t run_id, variant_id; /* 0: a sample file */
 	struct store_run run;       /* all NULL and zero for a sample file */
 	struct str facts;           /* the variant's, JSON; length 0: none */
-	bool deterministic; /* the target gives the same answer again: the engine does, a server need not */
-	struct store_sample *rows; /* [n], sorted by suite, task, doc_id; every text is owned by blocks */
+	bool deterministic;         /* the target gives the same answer again: the engine does, a server need not */
+	struct store_sample *rows;  /* [n], sorted by suite, task, doc_id; every text is owned by blocks */
 	size_t n;
 	struct answer_block *blocks; /* where all texts live */
 };
@@ -30,17 +30,17 @@ int answers_load(const char *address, const char *default_db, struct answers *ou
 void answers_free(struct answers *a);
 
 enum pair_state {
-	PAIR_COMPLETE,      /* both answered */
-	PAIR_ERROR,         /* one or both without an answer */
-	PAIR_TRUNCATED,     /* one or both ended by the length limit */
-	PAIR_UNMATCHED,     /* one of the two is missing */
+	PAIR_COMPLETE,  /* both answered */
+	PAIR_ERROR,     /* one or both without an answer */
+	PAIR_TRUNCATED, /* one or both ended by the length limit */
+	PAIR_UNMATCHED, /* one of the two is missing */
 	PAIR_STATE_COUNT
 };
 
 struct pair {
 	const struct store_sample *baseline, *candidate; /* one of them NULL: unmatched */
 	enum pair_state state;
-	bool scored; /* complete, and both values of the suite's metric are there */
+	bool scored;                                /* complete, and both values of the suite's metric are there */
 	double baseline_value, candidate_value;     /* of the suite's metric */
 	double baseline_logprob, candidate_logprob; /* of the gold choice; NaN: generated, or not known */
 	uint32_t cluster; /* pairs of one source document (by its hash) share it; below the pairing's n_pairs */

@@ -20,7 +20,7 @@ double normal_cdf(double z);
 double normal_quantile(double p);
 double t_cdf(double t, double df);
 double t_quantile(double p, double df);
-double chi_square_tail(double x, double df); /* P(X >= x) */
+double chi_square_tail(double x, int df); /* P(X >= x) */
 double beta_cdf(double x, double a, double b);
 double beta_quantile(double p, double a, double b);
 /* P(X <= k) and P(X = k) for X ~ Bin(n, p); real arguments are taken as the beta and gamma functions extend them. */
@@ -48,10 +48,10 @@ double paired_drop(struct paired_table t);
 
 struct mcnemar {
 	double two_sided, mid_p;
-	double regression;   /* one-sided: that many or more of the discordant are regressions */
-	double larger_side;  /* one-sided, for the larger of b and c */
-	double chi2_p;       /* asymptotic */
-	double chi2_cc_p;    /* with continuity correction */
+	double regression;  /* one-sided: that many or more of the discordant are regressions */
+	double larger_side; /* one-sided, for the larger of b and c */
+	double chi2_p;      /* asymptotic */
+	double chi2_cc_p;   /* with continuity correction */
 };
 struct mcnemar mcnemar_test(int64_t b, int64_t c);
 
@@ -59,7 +59,7 @@ struct mcnemar mcnemar_test(int64_t b, int64_t c);
  * exactly t without variance. */
 double tango_z(struct paired_table table, double t, double design_effect);
 struct interval tango_interval(struct paired_table table, double level, double design_effect);
-struct interval wald_interval(struct paired_table table, double level);   /* normal quantile, n - 1 */
+struct interval wald_interval(struct paired_table table, double level); /* normal quantile, n - 1 */
 struct interval paired_t_interval(struct paired_table table, double level);
 double paired_standard_error(struct paired_table table); /* n - 1 */
 /* Newcombe 1998, method 10 with continuity-corrected phi. */
@@ -70,7 +70,7 @@ double connor_size(double psi, double delta, double alpha, int sides, double pow
 /* Items to show a drop below margin where the true drop is drop (0 as a rule). Round up. */
 double noninferiority_size(double psi, double drop, double margin, double alpha, double power);
 double noninferiority_power(double psi, double margin, double n, double alpha); /* of a true drop of 0 */
-/* The drop that n items detect with that power, one-sided, by Connor's formula. */
+/* The drop that n items detect with that power, one-sided. */
 double smallest_detectable_drop(double psi, double n, double alpha, double power);
 /* Power of the exact McNemar test of that many items; exact over the number of discordant pairs. */
 double mcnemar_power(double psi, double delta, int64_t n, double alpha, int sides);
@@ -130,8 +130,8 @@ struct bca {
 	double level_low, level_high; /* of the replicates */
 	struct interval bca, percentile;
 };
-struct bca bca_interval(const double *sorted, size_t n_replicates, double value, const double *jackknife, size_t n,
-	double level);
+struct bca bca_interval(
+	const double *sorted, size_t n_replicates, double value, const double *jackknife, size_t n, double level);
 
 /* Ratio of interleaved pairs: exp(mean of ln(on / off)) with a t interval. PRECOND: n >= 2, all positive. */
 struct paired_ratio {

@@ -21,17 +21,17 @@ struct comparison {
 	struct mcnemar mcnemar;
 	double flips; /* (b + c) / n */
 	int64_t clusters;
-	double design_effect;   /* at least 1 */
-	double worst_drop;      /* if every item without a pair were a regression */
-	int64_t errors;         /* items that one or both did not answer */
-	int64_t truncated;      /* items whose answer was cut by the length limit in one or both */
-	int64_t unmatched;      /* items that one side has and the other has not */
+	double design_effect; /* at least 1 */
+	double worst_drop;    /* if every item without a pair were a regression */
+	int64_t errors;       /* items that one or both did not answer */
+	int64_t truncated;    /* items whose answer was cut by the length limit in one or both */
+	int64_t unmatched;    /* items that one side has and the other has not */
 	int64_t only_baseline, only_candidate;
-	double coverage;        /* pairs over all items that either side has */
+	double coverage; /* pairs over all items that either side has */
 
-	int64_t logprob_n;            /* pairs with the log-probability of the gold choice on both sides */
-	int64_t logprob_items;        /* multiple-choice items */
-	double delta_logprob;         /* candidate minus baseline, mean, nat; NaN: none */
+	int64_t logprob_n;                /* pairs with the log-probability of the gold choice on both sides */
+	int64_t logprob_items;            /* multiple-choice items */
+	double delta_logprob;             /* candidate minus baseline, mean, nat; NaN: none */
 	struct interval logprob_interval; /* 95% */
 
 	int64_t kl_n;
@@ -51,14 +51,14 @@ struct endpoint {
 	enum tier tier;
 	bool decides; /* whether the policy lets it decide (a suite may only be reported) */
 	int64_t n;
-	double drop;                /* positive is worse, also for delta_logprob */
-	struct interval interval;   /* two-sided 95% */
-	double lower, upper;        /* one-sided bounds at alpha: what decides */
-	const char *method;         /* "score", "exact", "t" or "none": where the bounds come from */
+	double drop;              /* positive is worse, also for delta_logprob */
+	struct interval interval; /* two-sided 95% */
+	double lower, upper;      /* one-sided bounds at alpha: what decides */
+	const char *method;       /* "score", "exact", "t" or "none": where the bounds come from */
 	double margin, alpha;
-	double p_pass;  /* of H0: drop >= margin */
-	double p_fail;  /* of H0: drop <= margin */
-	double p_holm;  /* p_pass, adjusted over all suites (a suite), or over the deciding endpoints */
+	double p_pass;      /* of H0: drop >= margin */
+	double p_fail;      /* of H0: drop <= margin */
+	double p_holm;      /* p_pass, adjusted over all suites (a suite), or over the deciding endpoints */
 	double p_fail_holm; /* p_fail, adjusted over the deciding critical endpoints; NaN for others */
 	double coverage;
 	enum outcome outcome;
@@ -79,13 +79,13 @@ struct difference {
 
 struct verdict {
 	enum outcome outcome;
-	int exit_code;    /* 0, 1 or 3 */
-	char reason[640]; /* one sentence */
-	bool for_gating;  /* false: a run was limited */
-	const struct policy *policy;    /* borrowed */
-	const struct pairing *pairing;  /* borrowed: the items, for lists of flips */
+	int exit_code;                 /* 0, 1 or 3 */
+	char reason[640];              /* one sentence */
+	bool for_gating;               /* false: a run was limited */
+	const struct policy *policy;   /* borrowed */
+	const struct pairing *pairing; /* borrowed: the items, for lists of flips */
 	struct comparison pooled;
-	struct endpoint endpoints[2];   /* pooled, then delta_logprob where there are multiple-choice items */
+	struct endpoint endpoints[2]; /* pooled, then delta_logprob where there are multiple-choice items */
 	size_t n_endpoints;
 	struct suite_verdict *suites;
 	size_t n_suites;
@@ -99,8 +99,7 @@ struct verdict {
 int verdict_compare(const struct pairing *pairing, double alpha, struct verdict *out, struct error *e);
 
 /* Compares and judges by the policy. ERR_USAGE when the policy names a suite that is not there. */
-int verdict_make(
-	const struct pairing *pairing, const struct policy *policy, struct verdict *out, struct error *e);
+int verdict_make(const struct pairing *pairing, const struct policy *policy, struct verdict *out, struct error *e);
 
 /* Puts the A/A flip rates in: pairs of the baseline with another run of the same configuration. */
 void verdict_add_aa(struct verdict *v, const struct pairing *aa);
