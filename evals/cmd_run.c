@@ -36,13 +36,14 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 {
 	const struct engine_facts *facts = engine_facts(engine);
 	struct buf provenance = {0}, command = {0};
-	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE];
+	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE], whole_hash[SHA256_HEX_SIZE];
 	int64_t run_id = 0;
 	bool resumed = false;
 
 	TRY(engine_fingerprint(engine, fingerprint, e));
 	TRY(run_plan_hash(&r->plan, fingerprint, facts->numerics, config_hash, e));
-	run_plan_provenance(&r->plan, facts, &provenance);
+	TRY(run_plan_hash_whole(&r->plan, fingerprint, facts->numerics, whole_hash, e));
+	run_plan_provenance(&r->plan, facts, whole_hash, &provenance);
 	append_command(&command);
 	struct store_run row = {.kind = "run",
 		.config_hash = config_hash,
@@ -53,7 +54,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		.tokenizer_hash = engine_text_fingerprint(r->plan.text),
 		.template_hash = engine_text_template_hash(r->plan.text),
 		.numerics_id = facts->numerics,
-		.for_gating = r->plan.options->limit <= 0,
+		.for_gating = run_plan_for_gating(&r->plan),
 		.provenance = buf_str(&provenance)};
 	int status = buf_check(&provenance, e);
 	if (status == 0)
@@ -124,8 +125,8 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 		struct suite_outcome outcome;
 		char label[128];
 		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
-		int status = run_suite(
-			r->store, r->run_id, variant_id, r->plan.suites[s], target, &r->console, label, &outcome, e);
+		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], r->plan.shard, target,
+			&r->console, label, &outcome, e);
 		outcome_note(r, label, &outcome);
 		TRY(status);
 	}
@@ -173,6 +174,11 @@ static void append_next(const struct run *r, struct buf *text)
 	buf_append_char(text, '\n');
 	if (r->plan.options->limit > 0)
 		buf_append_text(text, "--limit was given: this run is not for gating.\n");
+	if (r->plan.shard.count)
+		buf_printf(text,
+			"This is shard %d of %d: it is not for gating until `assay db merge` has joined it with the "
+			"others.\n",
+			r->plan.shard.index, r->plan.shard.count);
 }
 
 static int report_print(struct run *r, struct error *e)

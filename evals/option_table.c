@@ -116,6 +116,7 @@ const struct option_row option_table[] = {
 	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
 	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),

@@ -7,9 +7,11 @@ struct evaluation {
 	struct store *store;
 	int64_t run_id, variant_id;
 	struct suite *suite;
+	struct shard shard;
 	struct target *target;
 	struct suite_outcome *outcome;
 	struct progress progress;
+	int items;    /* of the suite that are in the shard */
 	int64_t done; /* answered now and before */
 };
 
@@ -140,12 +142,15 @@ static int answer_take(struct evaluation *v, struct error *e)
 	return status;
 }
 
-/* Items that are not answered yet, in order. ERR_INPUT when the data changed under an interrupted run. */
+/* Items of the shard that are not answered yet, in order. ERR_INPUT when the data changed under an interrupted run. */
 static int pending_items(struct evaluation *v, int *pending, int *n_pending, struct error *e)
 {
 	for (int i = 0; i < suite_count(v->suite); i++) {
 		const struct suite_item *item = suite_item(v->suite, i);
 		enum store_answered answered;
+		if (!shard_holds(v->shard, item->doc_id))
+			continue;
+		v->items++;
 		TRY(store_sample_answered(v->store, v->variant_id, suite_name(v->suite), item->task, item->doc_id,
 			item->doc_hash, item->prompt_hash, &answered, e));
 		if (answered == STORE_CHANGED)
@@ -219,13 +224,15 @@ static int results_put(struct evaluation *v, struct error *e)
 	return status;
 }
 
-int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target,
-	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e)
+int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct shard shard,
+	struct target *target, struct console *console, const char *label, struct suite_outcome *outcome,
+	struct error *e)
 {
 	struct evaluation v = {.store = store,
 		.run_id = run_id,
 		.variant_id = variant_id,
 		.suite = suite,
+		.shard = shard,
 		.target = target,
 		.outcome = outcome};
 	int n_pending = 0, *pending = mem_calloc((size_t)suite_count(suite) + 1, sizeof *pending, e);
@@ -234,9 +241,9 @@ int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct su
 	if (!pending)
 		return ERR_MEMORY;
 	int status = pending_items(&v, pending, &n_pending, e);
-	v.done = outcome->answered_before = suite_count(suite) - n_pending;
+	v.done = outcome->answered_before = v.items - n_pending;
 	if (status == 0) {
-		progress_begin(&v.progress, console, label, suite_count(suite), v.done);
+		progress_begin(&v.progress, console, label, v.items, v.done);
 		status = answer_pending(&v, pending, n_pending, e);
 		progress_end(&v.progress);
 	}

@@ -3,6 +3,7 @@
 #define ASSAY_EVALS_RUN_SUITE_H
 
 #include "evals/console.h"
+#include "evals/shard.h"
 #include "evals/suite.h"
 #include "evals/target.h"
 #include "reports/store.h"
@@ -16,7 +17,8 @@ struct suite_outcome {
 
 /* Answers every item that the store's run does not hold yet and stores each answer as it comes; then puts the suite's
  * results. ERR_INTERRUPTED after a signal: what was answered is stored. */
-int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target,
-	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e);
+int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct shard shard,
+	struct target *target, struct console *console, const char *label, struct suite_outcome *outcome,
+	struct error *e);
 
 #endif
