@@ -37,6 +37,7 @@ struct options {
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
+	const char *text;  /* run: what divergence reads; NULL: the baseline's answers */
 	const char *shard; /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
 

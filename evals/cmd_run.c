@@ -3,6 +3,8 @@
 #include "engine/base/file.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/divergence.h"
+#include "evals/run_divergence.h"
 #include "evals/run_plan.h"
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
@@ -13,6 +15,9 @@ struct run {
 	struct console console;
 	struct store *store;
 	int64_t run_id;
+	struct target *baseline;          /* the first variant, open as long as divergence needs it; owned */
+	struct divergence_source *source; /* what the first variant left to read; owned */
+	int items;
 	int errors; /* items without an answer */
 	struct error first_error;
 };
@@ -114,6 +119,52 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	if (o->errors > 0 && r->errors == 0)
 		r->first_error = o->first_error;
 	r->errors += o->errors;
+	r->items += o->items;
+}
+
+static int suite_run(struct run *r, struct suite *suite, struct target *target, const char *name, int64_t variant_id,
+	struct error *e)
+{
+	struct suite_outcome outcome;
+	char label[128];
+	snprintf(label, sizeof label, "%s %s", suite_name(suite), name);
+	int status = run_suite(
+		r->store, r->run_id, variant_id, suite, r->plan.shard, target, &r->console, label, &outcome, e);
+	outcome_note(r, label, &outcome);
+	return status;
+}
+
+/* What the first variant leaves for the others to be measured by. */
+static int source_make(struct run *r, struct target *target, const char *name, int64_t variant_id, struct error *e)
+{
+	const struct divergence_plan *d = &r->plan.divergence;
+	int most = engine_facts(target_engine(target))->max_positions;
+
+	if (d->reading.count)
+		return divergence_source_text(
+			&d->reading, r->plan.text, most, r->plan.options->limit, &r->source, e);
+	if (d->answered) {
+		console_note(&r->console, "divergence reads %s's own answers: it answers %s first", name,
+			suite_name(d->answered));
+		TRY(suite_run(r, d->answered, target, name, variant_id, e));
+	}
+	struct suite *const *suites = d->answered ? &d->answered : r->plan.suites;
+	return divergence_source_answers(r->store, r->run_id, variant_id, suites, d->answered ? 1 : r->plan.n_suites,
+		r->plan.text, most, &r->source, e);
+}
+
+static int divergence_run(struct run *r, struct target *target, const char *name, int64_t variant_id, struct error *e)
+{
+	struct suite_outcome outcome;
+	char label[128];
+
+	if (!r->source)
+		TRY(source_make(r, target, name, variant_id, e));
+	snprintf(label, sizeof label, "%s %s", divergence_suite, name);
+	int status = run_divergence(r->store, r->run_id, variant_id, r->source, r->plan.shard,
+		r->baseline ? target_engine(r->baseline) : NULL, target_engine(target), &r->console, label, &outcome, e);
+	outcome_note(r, label, &outcome);
+	return status;
 }
 
 static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
@@ -121,15 +172,10 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 	int64_t variant_id;
 
 	TRY(variant_put(r, target_engine(target), name, &variant_id, e));
-	for (int s = 0; s < r->plan.n_suites; s++) {
-		struct suite_outcome outcome;
-		char label[128];
-		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
-		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], r->plan.shard, target,
-			&r->console, label, &outcome, e);
-		outcome_note(r, label, &outcome);
-		TRY(status);
-	}
+	for (int s = 0; s < r->plan.n_suites; s++)
+		TRY(suite_run(r, r->plan.suites[s], target, name, variant_id, e));
+	if (r->plan.divergence.wanted)
+		TRY(divergence_run(r, target, name, variant_id, e));
 	/* again, with what the engine counted meanwhile */
 	return variant_put(r, target_engine(target), name, &variant_id, e);
 }
@@ -158,7 +204,10 @@ static int variants_run(struct run *r, struct error *e)
 		}
 		TRY(target_new(engine, r->plan.text, &target, e));
 		status = variant_run(r, target, config->variant.name, e);
-		target_delete(target);
+		if (status == 0 && r->plan.divergence.wanted && i == 0)
+			r->baseline = target;
+		else
+			target_delete(target);
 		TRY(status);
 	}
 	return 0;
@@ -168,7 +217,7 @@ static int variants_run(struct run *r, struct error *e)
 static void append_next(const struct run *r, struct buf *text)
 {
 	buf_printf(text, "\nEvery answer is in %s (run %lld). Next:\n  %s show %lld --samples %s", r->plan.db,
-		(long long)r->run_id, program_invocation_name, (long long)r->run_id, suite_name(r->plan.suites[0]));
+		(long long)r->run_id, program_invocation_name, (long long)r->run_id, r->plan.n_suites ? suite_name(r->plan.suites[0]) : divergence_suite);
 	if (r->plan.options->db)
 		buf_printf(text, " --db %s", r->plan.db);
 	buf_append_char(text, '\n');
@@ -225,7 +274,7 @@ static int run_all(struct run *r, struct error *e)
 	interrupt_handlers_install();
 	TRY(store_open(r->plan.db, &r->store, e));
 	int status = variants_run(r, e);
-	bool nothing = r->errors == run_plan_items(&r->plan) * r->plan.n_variants;
+	bool nothing = r->errors == r->items;
 	if (r->run_id > 0) {
 		struct error finish = {0};
 		enum run_status end = status == 0 && !nothing ? RUN_COMPLETE
@@ -253,6 +302,8 @@ int cmd_run(const struct options *o, struct error *e)
 
 	console_init(&r.console, o, stdout, stderr);
 	int status = run_all(&r, e);
+	divergence_source_free(r.source);
+	target_delete(r.baseline);
 	store_close(r.store);
 	run_plan_free(&r.plan);
 	return error_exit_code(status);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "evals/cli.h"
 #include "evals/divergence.h"
@@ -13,6 +14,7 @@ struct measurement {
 	struct store *store;
 	int64_t variant_id;
 	const struct divergence_source *source;
+	struct shard shard;
 	struct engine *baseline, *engine;
 	struct suite_outcome *outcome;
 	int vocab, piece;                /* piece: rows that the buffers hold */
@@ -175,8 +177,9 @@ static void append_tokens(const struct measurement *m, const struct divergence_d
 	buf_append_char(&t->logprobs, ']');
 }
 
-static int document_store(struct measurement *m, const struct divergence_document *d, const struct error *failure,
-	double seconds, struct error *e)
+/* again: in place of an error that is stored. */
+static int document_store(struct measurement *m, const struct divergence_document *d, bool again,
+	const struct error *failure, double seconds, struct error *e)
 {
 	struct texts t = {0};
 	int n = d->n_tokens - d->from, status = 0;
@@ -207,7 +210,7 @@ static int document_store(struct measurement *m, const struct divergence_documen
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == 0; i++)
 		status = buf_check(all[i], e);
 	if (status == 0)
-		status = store_sample_insert(m->store, &row, e);
+		status = again ? store_sample_retry(m->store, &row, e) : store_sample_insert(m->store, &row, e);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		buf_free(all[i]);
 	return status;
@@ -227,13 +230,14 @@ static int document_run(struct measurement *m, const struct divergence_document 
 	enum store_answered answered;
 	struct error failure = {0};
 
+	m->outcome->items++;
 	TRY(store_sample_answered(m->store, m->variant_id, divergence_suite, d->task, d->doc_id, d->doc_hash,
 		d->prompt_hash, &answered, e));
 	if (answered == STORE_CHANGED)
 		return error_set(e, ERR_INPUT,
 			"%s document %lld of the stored run has another text or prompt: the data changed", d->task,
 			(long long)d->doc_id);
-	if (answered != STORE_NEW) {
+	if (answered == STORE_ANSWERED) {
 		m->outcome->answered_before++;
 		return 0;
 	}
@@ -245,7 +249,7 @@ static int document_run(struct measurement *m, const struct divergence_document 
 	}
 	if (status < 0 && m->outcome->errors++ == 0)
 		m->outcome->first_error = failure;
-	return document_store(m, d, &failure, seconds_now() - begun, e);
+	return document_store(m, d, answered == STORE_FAILED, &failure, seconds_now() - begun, e);
 }
 
 static int documents_run(struct measurement *m, struct progress *progress, struct error *e)
@@ -255,7 +259,7 @@ static int documents_run(struct measurement *m, struct progress *progress, struc
 		if (interrupted())
 			return error_set(e, ERR_INTERRUPTED, "interrupted: the same command goes on where it stopped");
 		TRY(divergence_document_make(m->source, i, &d, e));
-		int status = document_run(m, &d, e);
+		int status = shard_holds(m->shard, d.doc_id) ? document_run(m, &d, e) : 0;
 		divergence_document_free(&d);
 		TRY(status);
 		progress_update(progress, i + 1);
@@ -275,22 +279,23 @@ static int rows_alloc(struct measurement *m, struct error *e)
 }
 
 int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, const struct divergence_source *source,
-	struct engine *baseline, struct engine *engine, struct console *console, const char *label,
-	struct suite_outcome *outcome, struct error *e)
+	struct shard shard, struct engine *baseline, struct engine *engine, struct console *console,
+	const char *label, struct suite_outcome *outcome, struct error *e)
 {
 	struct measurement m = {.store = store,
 		.variant_id = variant_id,
 		.source = source,
+		.shard = shard,
 		.baseline = baseline,
 		.engine = engine,
 		.outcome = outcome,
 		.vocab = engine_facts(engine)->vocab_size};
 	struct progress progress;
 
-	*outcome = (struct suite_outcome){.items = divergence_source_count(source)};
+	*outcome = (struct suite_outcome){0};
 	int status = rows_alloc(&m, e);
 	if (status == 0) {
-		progress_begin(&progress, console, label, outcome->items, 0);
+		progress_begin(&progress, console, label, divergence_source_count(source), 0);
 		status = documents_run(&m, &progress, e);
 		progress_end(&progress);
 	}

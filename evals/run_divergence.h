@@ -6,12 +6,12 @@
 #include "evals/divergence_source.h"
 #include "evals/run_suite.h"
 
-/* Measures every document of the source that the store's run does not hold yet, stores it as it comes, then puts the
+/* Measures every document of the source and the shard that the store's run does not hold yet, stores it as it comes, then puts the
  * suite's results. baseline NULL: the engine is the baseline itself, of which log-probabilities alone are kept. Whole
  * rows of log-probabilities are held for a bounded number of tokens at a time, whatever the vocabulary. ERR_INTERRUPTED
  * after a signal: what was measured is stored. */
 int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, const struct divergence_source *source,
-	struct engine *baseline, struct engine *engine, struct console *console, const char *label,
-	struct suite_outcome *outcome, struct error *e);
+	struct shard shard, struct engine *baseline, struct engine *engine, struct console *console,
+	const char *label, struct suite_outcome *outcome, struct error *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/base/file.h"
+#include "evals/divergence.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 
@@ -10,11 +11,17 @@
 static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
 enum { POCKET_SUITES = 3 };
 
+static struct suite_options suite_options_of(const struct run_plan *p)
+{
+	const struct options *o = p->options;
+	return (struct suite_options){
+		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+}
+
 static int suites_open(struct run_plan *p, struct error *e)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {
-		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	struct suite_options so = suite_options_of(p);
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
@@ -22,6 +29,10 @@ static int suites_open(struct run_plan *p, struct error *e)
 			"--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
+		if (strcmp(name, divergence_suite) == 0) {
+			p->divergence.wanted = true;
+			continue;
+		}
 		for (int j = 0; j < p->n_suites; j++)
 			if (strcmp(suite_name(p->suites[j]), name) == 0)
 				return error_set(e, ERR_USAGE, "--suite names %s twice", name);
@@ -72,11 +83,14 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
 	TRY(suites_open(p, e));
-	if (run_plan_items(p) == 0)
+	if (run_plan_items(p) == 0 && !p->divergence.wanted)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
 			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
 	TRY(model_files_hash(p, e));
 	TRY(engine_text_open(p->model, &p->text, e));
+	struct suite_options so = suite_options_of(p);
+	TRY(divergence_plan_make(
+		&p->divergence, o, p->divergence.wanted, p->n_variants, p->suites, p->n_suites, &so, p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
 }
@@ -85,6 +99,7 @@ void run_plan_free(struct run_plan *p)
 {
 	for (int i = 0; i < p->n_suites; i++)
 		suite_close(p->suites[i]);
+	divergence_plan_free(&p->divergence);
 	engine_text_close(p->text);
 	free(p->model);
 	free(p->data);
@@ -128,6 +143,7 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 				item->prompt_hash, item->target_hash, item->max_tokens);
 		}
 	}
+	divergence_plan_identity(&p->divergence, p->options->limit, &line);
 	int status = buf_check(&line, e);
 	sha256_update(hash, buf_text(&line), line.length);
 	sha256_finish(hash, out);
@@ -182,6 +198,7 @@ void run_plan_provenance(
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
+	divergence_plan_provenance(&p->divergence, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
@@ -207,6 +224,7 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_suites; i++)
 		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
 			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+	divergence_plan_print(&p->divergence, p->engines[0].variant.name, out);
 	if (p->shard.count)
 		buf_printf(out, "shard     %d of %d: the documents whose id modulo %d is %d\n", p->shard.index,
 			p->shard.count, p->shard.count, p->shard.index - 1);

@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "evals/cli.h"
+#include "evals/divergence_plan.h"
 #include "evals/shard.h"
 #include "evals/suite.h"
 
@@ -15,6 +16,7 @@ struct run_plan {
 	int n_variants;
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
+	struct divergence_plan divergence;
 	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
 	char model_files[2][SHA256_HEX_SIZE]; /* of config.json and generation_config.json; "" where there is none */

@@ -9,6 +9,7 @@
 #include "reports/store.h"
 
 struct suite_outcome {
+	int items;
 	int answered_before; /* in the store already: resumed */
 	int errors;          /* items without an answer */
 	int contexts_cut;
