@@ -22,6 +22,7 @@ static const struct {
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
 	{"bench", cmd_bench},
+	{"db", cmd_db},
 };
 
 /* A standard stream that was closed would give its number to the next file that is opened, which would then be written

@@ -25,6 +25,13 @@ const struct command_row command_table[] = {
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
 		"multiply-adds, would take at the machine's measured ceilings.\n"},
+	{"db", DB, 1, CLI_MAX_LIST, "check | vacuum | merge [FILE[:RUN]...] | export FILE", "look after the store",
+		"check    is the file sound: SQLite's own checks, and what assay relies on\n"
+		"vacuum   give free pages back to the file system\n"
+		"merge    join the shards of a run (assay run --shard I/N) that are in those files, or in the store "
+		"itself,\n"
+		"         into one run of the store\n"
+		"export   write a copy to a new FILE, also while a run writes\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -39,7 +46,7 @@ const struct command_row *command_find(const char *name)
 enum {
 	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | BENCH,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW,
+	STORE = RUN | LIST | SHOW | REPORT | DB,
 	DATA = RUN | PROMPTS | RESCORE,
 };
 

@@ -72,6 +72,10 @@ int store_identify(struct store *s, int *version, struct error *e);
 /* Brings the file to STORE_SCHEMA_VERSION in one transaction, after keeping a copy of an older one. */
 int store_migrate(struct store *s, struct error *e);
 
+/* Whether the tables and their columns are those that the migrations make; visit is called when they are not. */
+int store_check_tables(struct store *s, int (*visit)(void *context, const char *problem, struct error *e),
+	void *context, struct error *e);
+
 /* ---- store_run.c ---- */
 
 /* Whether some process writes that run now. */

@@ -271,3 +271,56 @@ int store_migrate(struct store *s, struct error *e)
 	TRY(store_begin(s, "make its tables", e));
 	return store_end(s, migrate_steps(s, e), "make its tables", e);
 }
+
+/* ---- Are they the tables that they should be? ---- */
+
+/* A line per column, sorted. */
+static int append_columns(sqlite3 *db, struct buf *out)
+{
+	static const char sql[] =
+		"SELECT t.name || '.' || c.name || ' ' || c.type || ' ' || c.\"notnull\" || c.pk || t.strict"
+		" FROM pragma_table_list t, pragma_table_info(t.name) c"
+		" WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY t.name, c.name";
+	sqlite3_stmt *rows = NULL;
+	int code = sqlite3_prepare_v2(db, sql, -1, &rows, NULL);
+	while (code == SQLITE_OK || code == SQLITE_ROW) {
+		code = sqlite3_step(rows);
+		if (code == SQLITE_ROW)
+			buf_printf(out, "%s\n", column_text(rows, 0));
+	}
+	sqlite3_finalize(rows);
+	return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int expected_columns(struct buf *out)
+{
+	sqlite3 *db = NULL;
+	int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	for (int i = 0; i < STORE_SCHEMA_VERSION && code == SQLITE_OK; i++)
+		code = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	if (code == SQLITE_OK)
+		code = append_columns(db, out);
+	sqlite3_close(db);
+	return code;
+}
+
+int store_check_tables(struct store *s, int (*visit)(void *context, const char *problem, struct error *e),
+	void *context, struct error *e)
+{
+	struct buf expected = {0}, columns = {0};
+	int code = expected_columns(&expected);
+	int status = code == SQLITE_OK ? 0
+				       : error_set(e, ERR_MEMORY, "%s: could not make the tables to compare with: %s",
+						 s->path, sqlite3_errstr(code));
+	if (status == 0 && append_columns(s->db, &columns) != SQLITE_OK)
+		status = store_fail(s, "read its schema", e);
+	if (status == 0)
+		status = buf_check(&expected, e);
+	if (status == 0)
+		status = buf_check(&columns, e);
+	if (status == 0 && !str_equal(buf_str(&expected), buf_str(&columns)))
+		status = visit(context, "its tables and columns are not those of its schema version", e);
+	buf_free(&expected);
+	buf_free(&columns);
+	return status;
+}
