@@ -175,7 +175,8 @@ struct putter {
 	struct store *store;
 	int64_t variant_id;
 	const char *task; /* NULL: the whole */
-	size_t n;
+	size_t n;          /* tokens */
+	int64_t documents;
 };
 
 static int put(const struct putter *p, const char *metric, double value, double stderr_value, struct error *e)
@@ -184,7 +185,7 @@ static int put(const struct putter *p, const char *metric, double value, double 
 		.suite = divergence_suite,
 		.task = p->task,
 		.metric = metric,
-		.n = (int64_t)p->n,
+		.n = p->documents,
 		.value = value,
 		.stderr_value = stderr_value};
 	return store_suite_result_put(p->store, &result, e);
@@ -254,6 +255,8 @@ static int put_range(struct putter p, const struct series *s, size_t from, size_
 	p.n = to - from;
 	if (p.n == 0)
 		return 0;
+	p.documents = (int64_t)(s->cluster[to - 1] - s->cluster[from]) + 1;
+	TRY(put(&p, "tokens,none", (double)p.n, NAN, e));
 	if (s->measured) {
 		TRY(put_mean(&p, "kl,none", s->kl + from, cluster, e));
 		TRY(put_quantiles(&p, s->kl + from, e));

@@ -24,7 +24,7 @@ void divergence_of_rows(const float *baseline, const float *other, int vocab, in
 
 /* Results of the suite under one variant from all its stored samples, per task (where there are several) and whole:
  * kl, its quantiles and largest value, flips, delta_logprob, perplexity and perplexity_ratio for a variant that was
- * measured against the baseline, perplexity alone for the baseline. Means are over tokens; their standard error is
+ * measured against the baseline, perplexity alone for the baseline; n counts documents, and tokens are a result of their own. Means are over tokens; their standard error is
  * naive or, where that is more, clustered by document (CR1). That of a perplexity is its own times the error of the mean
  * log-probability. PRECOND: the run was begun. */
 int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_id, struct error *e);
