@@ -28,6 +28,7 @@ struct options {
 	int n_suites;
 	int fewshot;  /* -1: default */
 	double limit; /* 0: none */
+	int sample;   /* 0: all */
 	bool has_seed;
 	uint64_t seed;
 	const char *guard;                         /* NULL or "none" */

@@ -231,7 +231,7 @@ static int append_description(void *context, const struct store_run *run, struct
 static int print_text(struct show *s, bool color, struct error *e)
 {
 	TRY(store_runs_each(s->store, s->run_id, append_description, &s->line, e));
-	TRY(run_report_tables(s->store, s->run_id, color, &s->line, e));
+	TRY(run_report_tables(s->store, s->run_id, NULL, color, &s->line, e));
 	fwrite(buf_text(&s->line), 1, s->line.length, stdout);
 	return s->suite.length ? print_sample_table(s, color, e) : 0;
 }

@@ -44,10 +44,10 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | BENCH,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
 	STORE = RUN | LIST | SHOW | REPORT | DB,
-	DATA = RUN | PROMPTS | RESCORE,
+	DATA = RUN | LIST | PROMPTS | RESCORE,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
@@ -83,14 +83,17 @@ const struct option_row option_table[] = {
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
-	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),
-	LIST_OPTION("suite", "A,B", OPTION_NAMES, DATA, suites, n_suites,
-		"suites by name; 'assay list --suites' lists them; run: also divergence from the first variant"),
+	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
+	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE, suites, n_suites,
+		"suites by name, or exam files; 'assay list --suites' lists them; run: also divergence from the first variant"),
 	INT_OPTION("fewshot", "K", RUN | PROMPTS, fewshot, 0, 1000,
 		"solved examples before each question; default: the suite's own"),
 	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed, "seed of few-shot choice and sampling"),
+	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
+		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed,
+		"seed of few-shot choice, --sample and sampling"),
 	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
 	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
@@ -116,7 +119,7 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("hashes", 0, PROMPTS, hashes, "print a table of hashes of documents, prompts and targets"),
 	FLAG_OPTION("samples", 0, PROMPTS, samples, "print the prompts, a JSON document a line"),
 	TEXT_OPTION("samples", "SUITE", SHOW, show_samples, "show every answer of that suite, too"),
-	FLAG_OPTION("suites", 0, LIST, list_suites, "list the names that --suite takes"),
+	FLAG_OPTION("suites", 0, LIST, list_suites, "list the suites with their sizes and definitions"),
 	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
 	LIST_OPTION(
 		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),

@@ -8,14 +8,18 @@
 #include "evals/model_path.h"
 
 /* The suites that the bundled data has, in the order in which people read them. */
-static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
-enum { POCKET_SUITES = 3 };
+static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "mmlu", "recall"};
+enum { POCKET_SUITES = 4 };
 
 static struct suite_options suite_options_of(const struct run_plan *p)
 {
 	const struct options *o = p->options;
-	return (struct suite_options){
-		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	return (struct suite_options){.data_folder = p->data,
+		.fewshot = o->fewshot,
+		.limit = o->limit,
+		.sample = o->sample,
+		.seed = o->has_seed ? o->seed : 1234,
+		.text = p->text};
 }
 
 static int suites_open(struct run_plan *p, struct error *e)
@@ -27,16 +31,19 @@ static int suites_open(struct run_plan *p, struct error *e)
 	if (o->n_suites == 0 && o->data)
 		return error_set(e, ERR_USAGE,
 			"--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
+	TRY(engine_context_length(p->model, &so.max_positions, e));
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
 		if (strcmp(name, divergence_suite) == 0) {
 			p->divergence.wanted = true;
 			continue;
 		}
-		for (int j = 0; j < p->n_suites; j++)
-			if (strcmp(suite_name(p->suites[j]), name) == 0)
-				return error_set(e, ERR_USAGE, "--suite names %s twice", name);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
+		for (int j = 0; j < p->n_suites; j++)
+			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
+				suite_close(p->suites[p->n_suites]);
+				return error_set(e, ERR_USAGE, "--suite names %s twice", suite_name(p->suites[j]));
+			}
 		p->n_suites++;
 	}
 	return 0;
@@ -82,12 +89,12 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(model_path(o, &p->model, e));
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
+	TRY(engine_text_open(p->model, &p->text, e));
 	TRY(suites_open(p, e));
 	if (run_plan_items(p) == 0 && !p->divergence.wanted)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
 			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
 	TRY(model_files_hash(p, e));
-	TRY(engine_text_open(p->model, &p->text, e));
 	struct suite_options so = suite_options_of(p);
 	TRY(divergence_plan_make(
 		&p->divergence, o, p->divergence.wanted, p->n_variants, p->suites, p->n_suites, &so, p->text, e));
@@ -194,6 +201,10 @@ void run_plan_provenance(
 		json_write_double(o->limit, out);
 	else
 		buf_append_text(out, "null");
+	if (o->sample > 0)
+		buf_printf(out, ", \"sample\": %d", o->sample);
+	else
+		buf_append_text(out, ", \"sample\": null");
 	if (p->shard.count)
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",

@@ -206,6 +206,7 @@ struct store_count {
 	const char *suite;
 	int64_t n;
 	int64_t by_status[SAMPLE_STATUS_COUNT];
+	int64_t contexts_cut; /* samples whose context lost its beginning */
 	int64_t prompt_tokens, cached_tokens, generated_tokens;
 };
 typedef int store_visit_count(void *context, const struct store_count *count, struct error *e);

@@ -268,7 +268,8 @@ int store_counts_each(struct store *s, int64_t run_id, store_visit_count *visit,
 	TRY(store_prepare(s,
 		"SELECT variant_id, suite, count(*), sum(status = 'ok'), sum(status = 'truncated'), sum(status = "
 		"'empty'),"
-		" sum(status = 'error'), sum(prompt_tokens), sum(cached_tokens), sum(generated_tokens) FROM sample"
+		" sum(status = 'error'), sum(prompt_tokens), sum(cached_tokens), sum(generated_tokens),"
+		" sum(context_cut > 0) FROM sample"
 		" WHERE run_id = ?1 GROUP BY variant_id, suite ORDER BY variant_id, min(sample_id)",
 		&b.statement, e));
 	bind_int(&b, run_id);
@@ -281,6 +282,7 @@ int store_counts_each(struct store *s, int64_t run_id, store_visit_count *visit,
 			.prompt_tokens = sqlite3_column_int64(b.statement, 7),
 			.cached_tokens = sqlite3_column_int64(b.statement, 8),
 			.generated_tokens = sqlite3_column_int64(b.statement, 9),
+			.contexts_cut = sqlite3_column_int64(b.statement, 10),
 		};
 		for (int i = 0; i < SAMPLE_STATUS_COUNT; i++)
 			count.by_status[i] = sqlite3_column_int64(b.statement, 3 + i);
