@@ -2,7 +2,7 @@
 #ifndef ASSAY_EVALS_HARNESS_IMPORT_H
 #define ASSAY_EVALS_HARNESS_IMPORT_H
 
-#include "evals/cli.h"
+#include "engine/base/buf.h"
 #include "reports/store.h"
 
 /* Name of the one variant of an imported run: what ran it is in the provenance. */

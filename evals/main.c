@@ -22,6 +22,8 @@ static const struct {
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
 	{"bench", cmd_bench},
+	{"export", cmd_export},
+	{"import", cmd_import},
 	{"db", cmd_db},
 };
 

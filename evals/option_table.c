@@ -32,6 +32,14 @@ const struct command_row command_table[] = {
 		"itself,\n"
 		"         into one run of the store\n"
 		"export   write a copy to a new FILE, also while a run writes\n"},
+	{"export", EXPORT, 1, 1, "RUN[:VARIANT]", "write a run as lm-evaluation-harness would",
+		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl for each "
+		"task,\n"
+		"and prints its name.\n"},
+	{"import", IMPORT, 0, 0, "", "take runs of lm-evaluation-harness into the store",
+		"Each results_<time>.json in DIR, or in folders in it, becomes a run, with the samples beside it (the "
+		"harness\n"
+		"writes them with --log_samples). What was imported before is not imported again.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -46,8 +54,8 @@ const struct command_row *command_find(const char *name)
 enum {
 	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW | REPORT | DB,
-	DATA = RUN | LIST | PROMPTS | RESCORE,
+	STORE = RUN | LIST | SHOW | REPORT | DB | EXPORT | IMPORT,
+	DATA = RUN | LIST | PROMPTS | RESCORE | EXPORT,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
@@ -126,11 +134,14 @@ const struct option_row option_table[] = {
 	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
 	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	TEXT_OPTION("lm-eval", "DIR", EXPORT | IMPORT, lm_eval, "folder of lm-evaluation-harness's files"),
+	LIST_OPTION("rename", "OLD=NEW", OPTION_LIST, IMPORT, renames, n_renames,
+		"the task or group OLD is assay's suite NEW; both may end with * for the same rest; repeatable"),
 	TEXT_OPTION("text", "FILE", RUN, text,
 		"what --suite divergence reads; default: the first variant's own answers to the other suites"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
+	FLAG_OPTION("json", 0, (STORE & ~EXPORT) | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

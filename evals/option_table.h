@@ -14,6 +14,8 @@ enum command_bit {
 	PROMPTS = 64,
 	RESCORE = 128,
 	BENCH = 256,
+	EXPORT = 1 << 14,
+	IMPORT = 1 << 15,
 	REPORT = 1 << 20,
 	DB = 1 << 21,
 	EVERY = ~0u >> 1,

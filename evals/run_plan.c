@@ -209,6 +209,8 @@ void run_plan_provenance(
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
+	buf_append_text(out, ", \"data\": ");
+	json_write_string(str_of(p->data), false, out);
 	divergence_plan_provenance(&p->divergence, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
