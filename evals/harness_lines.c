@@ -5,6 +5,9 @@
 
 #include "engine/base/json_strict.h"
 
+/* What the harness generates where a task does not say. */
+enum { HARNESS_TOKENS = 256 };
+
 struct writer {
 	const struct suite *suite;
 	const char *task;
@@ -45,7 +48,10 @@ void harness_generation(const struct suite_item *item, struct buf *out)
 		buf_append_text(out, i ? ", " : "");
 		json_write_string(item->until[i], false, out);
 	}
-	buf_printf(out, "], \"do_sample\": false, \"temperature\": 0.0, \"max_gen_toks\": %d}", item->max_tokens);
+	buf_append_text(out, "], \"do_sample\": false, \"temperature\": 0.0");
+	if (item->max_tokens != HARNESS_TOKENS)
+		buf_printf(out, ", \"max_gen_toks\": %d", item->max_tokens);
+	buf_append_char(out, '}');
 }
 
 static void append_arguments(const struct suite_item *item, struct buf *out)
