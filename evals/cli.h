@@ -42,7 +42,8 @@ struct options {
 	/* export, import */ const char *lm_eval;
 	const char *renames[CLI_MAX_LIST]; /* OLD=NEW */
 	int n_renames;
-	const char *shard; /* run: "I/N"; NULL: the whole */
+	const char *html, *markdown, *csv; /* files to write; NULL: none */
+	const char *shard;                 /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
 
 	/* tokenize */ bool ids, json_lines;
@@ -55,6 +56,11 @@ struct options {
 	/* prompts */ bool hashes, samples;
 	/* show */ const char *show_samples; /* suite */
 	/* list */ bool list_suites;
+	/* gate */ const char *baseline, *candidate, *policy, *junit;
+	double margin; /* points; 0: the policy's */
+	bool plan;
+	/* compare */ bool flips;
+	/* diff */ const char *item;
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
@@ -65,7 +71,7 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_export, cmd_import, cmd_db;
+	cmd_bench, cmd_db, cmd_compare, cmd_diff, cmd_gate, cmd_export, cmd_import;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -2,8 +2,9 @@
 #ifndef ASSAY_REPORTS_REPORT_DATA_H
 #define ASSAY_REPORTS_REPORT_DATA_H
 
-#include "reports/pairing.h"
 #include "reports/store.h"
+
+struct answers;
 
 struct report_variant {
 	int64_t id;
