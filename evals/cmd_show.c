@@ -6,6 +6,7 @@
 #include "evals/console.h"
 #include "evals/option_values.h"
 #include "evals/run_report.h"
+#include "evals/suite.h"
 #include "reports/store.h"
 
 enum { RESPONSE_COLUMNS = 60 };
@@ -53,7 +54,9 @@ struct suite_search {
 static int match_suite(void *context, const struct store_count *count, struct error *e)
 {
 	struct suite_search *search = context;
-	if (search->found->length == 0 && option_same_name(count->suite, search->wanted))
+	bool same =
+		option_same_name(count->suite, search->wanted) || str_is(suite_exam_name(search->wanted), count->suite);
+	if (search->found->length == 0 && same)
 		buf_append_text(search->found, count->suite);
 	return buf_check(search->found, e);
 }

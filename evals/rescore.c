@@ -490,20 +490,30 @@ static bool group_came_before(const struct rescore *r, int t)
 	return false;
 }
 
-static void write_head(const char *name, const char *alias, size_t documents, struct buf *out)
+static void write_text(const char *key, const char *text, const char *end, struct buf *out)
+{
+	buf_printf(out, "\n      \"%s\": ", key);
+	json_write_string(str_of(text), false, out);
+	buf_append_text(out, end);
+}
+
+/* A group has its alias first, as in the harness. */
+static void write_head(const char *name, const char *alias, bool is_group, size_t documents, struct buf *out)
 {
 	buf_append_text(out, out->data[out->length - 1] == '}' ? ",\n    " : "\n    ");
 	json_write_string(str_of(name), false, out);
-	buf_append_text(out, ": {\n      \"name\": ");
-	json_write_string(str_of(name), false, out);
-	buf_append_text(out, ",\n      \"alias\": ");
-	json_write_string(str_of(alias), false, out);
-	buf_printf(out, ",\n      \"sample_len\": %zu", documents);
+	buf_append_text(out, ": {");
+	if (is_group)
+		write_text("alias", alias, ",", out);
+	write_text("name", name, ",", out);
+	if (!is_group)
+		write_text("alias", alias, ",", out);
+	buf_printf(out, "\n      \"sample_len\": %zu", documents);
 }
 
 static void write_task(const struct task *t, struct buf *out)
 {
-	write_head(t->facts.name, t->facts.alias, t->documents, out);
+	write_head(t->facts.name, t->facts.alias, false, t->documents, out);
 	for (int i = 0; i < t->type->n_metrics; i++)
 		if (t->results[i].n > 0)
 			write_summary(&t->results[i], out);
@@ -534,7 +544,7 @@ static int write_group(const struct rescore *r, const struct suite_type *type, c
 	if (documents > 0) {
 		char alias[128];
 		group_alias(type, name, alias, sizeof(alias));
-		write_head(name, alias, documents, out);
+		write_head(name, alias, true, documents, out);
 	}
 	for (int m = 0; m < type->n_metrics && documents > 0; m++) {
 		struct metric_summary whole;

@@ -272,7 +272,10 @@ static void add_result(struct table *t, const struct report *r, const struct res
 {
 	struct buf estimate = {0};
 	append_value(r, x, &estimate);
-	table_add(t, str_of(x->task));
+	if (strchr(x->task, '=')) /* "filler=24" says nothing alone */
+		table_printf(t, "%s %s", x->suite, x->task);
+	else
+		table_add(t, str_of(x->task));
 	table_add(t, str_of(x->metric));
 	table_add(t, str_of(variant_name(r, x->variant_id)));
 	table_printf(t, "%" PRId64, x->n);

@@ -136,6 +136,9 @@ int suite_summarize(const struct suite *s, const double *values, const bool *sco
  * (no limit). PRECOND: limit >= 0. */
 int limit_apply(double limit, int n);
 
+/* What an exam is called: the name of its file without folder and ".jsonl". A name that is no path stays as it is. */
+struct str suite_exam_name(const char *path);
+
 /* What `list --suites` says of a suite. */
 struct suite_facts {
 	const char *name, *also, *definition; /* also: other names of its kind, or NULL */

@@ -109,18 +109,23 @@ static int find_file(const char *path, const char *folder, char **out, struct er
 	return status;
 }
 
-/* An exam is called as its file, without folder and ".jsonl". */
+struct str suite_exam_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct str base = str_of(slash ? slash + 1 : path), end = str_of(".jsonl");
+	if (base.length > end.length && memcmp(base.data + base.length - end.length, end.data, end.length) == 0)
+		base.length -= end.length;
+	return base;
+}
+
 static int find_tasks(
 	const char *name, const struct suite_options *options, struct suite_task_list *out, struct error *e)
 {
-	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-	size_t length = strlen(base);
-	if (length > 6 && strcmp(base + length - 6, ".jsonl") == 0)
-		length -= 6;
+	struct str base = suite_exam_name(name);
 	struct suite_task *task = suite_task_add(out, e);
 	if (!task)
 		return ERR_MEMORY;
-	TRY(task_text(&out->suite, e, "%.*s", (int)length, base));
+	TRY(task_text(&out->suite, e, "%.*s", STR_ARG(base)));
 	TRY(task_text(&task->name, e, "%s", out->suite));
 	TRY(task_text(&task->alias, e, "%s", out->suite));
 	const struct suite_type *other = suite_name_is_path(out->suite) ? NULL : suite_type_find(out->suite);
