@@ -165,7 +165,8 @@ static int divergence_run(struct run *r, struct target *target, const char *name
 		TRY(source_make(r, target, name, variant_id, e));
 	snprintf(label, sizeof label, "%s %s", divergence_suite, name);
 	int status = run_divergence(r->store, r->run_id, variant_id, r->source, r->plan.shard,
-		r->baseline ? target_engine(r->baseline) : NULL, target_engine(target), &r->console, label, &outcome, e);
+		r->baseline ? target_engine(r->baseline) : NULL, target_engine(target), DIVERGENCE_ROWS_BYTES,
+		&r->console, label, &outcome, e);
 	outcome_note(r, label, &outcome);
 	return status;
 }
@@ -316,7 +317,8 @@ static int run_all(struct run *r, struct error *e)
 	TRY(status);
 	TRY(report_print(r, e));
 	if (nothing)
-		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
+		return error_set(e, ERR_EMPTY, "no item was answered: %s",
+			r->items ? r->first_error.message : "there is none");
 	if (r->errors > 0)
 		return error_set(
 			e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);

@@ -7,6 +7,11 @@
 #include "reports/stats.h"
 
 const char divergence_suite[] = "divergence";
+const char *const divergence_metrics[] = {"tokens,none", "kl,none", "kl_median,none", "kl_p90,none", "kl_p95,none",
+	"kl_p99,none", "kl_p99.9,none", "kl_max,none", "flips,none", "delta_logprob,none", "perplexity_ratio,none",
+	"perplexity,none", NULL};
+const char divergence_definition[] =
+	"how far next tokens are from the first variant's: KL, flips, perplexity; on its answers or --text";
 
 void divergence_of_rows(const float *baseline, const float *other, int vocab, int32_t token, struct token_divergence *out)
 {

@@ -10,6 +10,9 @@
 
 /* The suite's name in --suite and in the store. */
 extern const char divergence_suite[];
+/* For `list --suites`: its metrics, NULL-terminated, and a line for people. */
+extern const char *const divergence_metrics[];
+extern const char divergence_definition[];
 
 struct token_divergence {
 	double kl;                      /* sum of p ln(p / q) over the vocabulary: p the baseline, q the other */

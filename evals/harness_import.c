@@ -129,8 +129,8 @@ static int see_known(void *context, const struct store_run *run, struct error *e
 /* What else the harness says of its run. */
 static void append_provenance(const struct import *m, struct buf *out)
 {
-	static const char *const kept[] = {"lm_eval_version", "git_hash", "date", "config", "n-shot", "n-samples", "versions",
-		"task_hashes", "transformers_version", "model_source", "chat_template_sha", "system_instruction_sha",
+	static const char *const kept[] = {"lm_eval_version", "git_hash", "date", "config", "n-shot", "versions",
+		"transformers_version", "model_source", "chat_template_sha", "system_instruction_sha",
 		"fewshot_as_multiturn", "max_length", "total_evaluation_time_seconds"};
 	buf_append_text(out, "{\"imported_from\": ");
 	json_write_string(str_of(m->path), false, out);

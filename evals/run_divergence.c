@@ -1,14 +1,12 @@
 #include "evals/run_divergence.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "evals/cli.h"
 #include "evals/divergence.h"
-
-/* Most bytes of whole rows of one engine: longer documents are read in pieces, each behind all that stands before. */
-enum { ROWS_BYTES = 64 << 20 };
 
 struct measurement {
 	struct store *store;
@@ -267,10 +265,11 @@ static int documents_run(struct measurement *m, struct progress *progress, struc
 	return 0;
 }
 
-static int rows_alloc(struct measurement *m, struct error *e)
+static int rows_alloc(struct measurement *m, size_t bytes, struct error *e)
 {
 	size_t row = (size_t)m->vocab * sizeof(float);
-	m->piece = row < ROWS_BYTES ? (int)(ROWS_BYTES / row) : 1;
+	size_t most = bytes / row;
+	m->piece = most < 1 ? 1 : most > INT_MAX ? INT_MAX : (int)most;
 	if (!m->baseline)
 		return 0;
 	m->baseline_rows = mem_calloc((size_t)m->piece, row, e);
@@ -279,8 +278,8 @@ static int rows_alloc(struct measurement *m, struct error *e)
 }
 
 int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, const struct divergence_source *source,
-	struct shard shard, struct engine *baseline, struct engine *engine, struct console *console,
-	const char *label, struct suite_outcome *outcome, struct error *e)
+	struct shard shard, struct engine *baseline, struct engine *engine, size_t rows_bytes,
+	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e)
 {
 	struct measurement m = {.store = store,
 		.variant_id = variant_id,
@@ -293,7 +292,7 @@ int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, cons
 	struct progress progress;
 
 	*outcome = (struct suite_outcome){0};
-	int status = rows_alloc(&m, e);
+	int status = rows_alloc(&m, rows_bytes, e);
 	if (status == 0) {
 		progress_begin(&progress, console, label, divergence_source_count(source), 0);
 		status = documents_run(&m, &progress, e);

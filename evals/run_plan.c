@@ -6,6 +6,7 @@
 #include "evals/divergence.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
+#include "evals/suite_type.h"
 
 /* What the bundled model can do of the suites that the bundled data has, in the order in which people read them. */
 static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
@@ -38,6 +39,8 @@ static int suites_open(struct run_plan *p, struct error *e)
 			p->divergence.wanted = true;
 			continue;
 		}
+		if (!suite_type_find(name))
+			return suite_unknown(name, divergence_suite, e);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
 		for (int j = 0; j < p->n_suites; j++)
 			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
