@@ -38,7 +38,7 @@ struct options {
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
-	const char *text;  /* run: what divergence reads; NULL: the baseline's answers */
+	const char *text; /* run: what divergence reads; NULL: the baseline's answers */
 	/* export, import */ const char *lm_eval;
 	const char *renames[CLI_MAX_LIST]; /* OLD=NEW */
 	int n_renames;

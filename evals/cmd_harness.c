@@ -41,7 +41,8 @@ int cmd_export(const struct options *o, struct error *e)
 
 	console_init(&c, o, stdout, stderr);
 	if (!o->lm_eval)
-		TRY_CLEANUP(status, error_set(e, ERR_USAGE, "'assay export': expected --lm-eval DIR, the folder to write to"));
+		TRY_CLEANUP(status,
+			error_set(e, ERR_USAGE, "'assay export': expected --lm-eval DIR, the folder to write to"));
 	path = db_path(o, e);
 	if (!path)
 		TRY_CLEANUP(status, e->code);
@@ -50,7 +51,8 @@ int cmd_export(const struct options *o, struct error *e)
 	fputs(buf_text(&files.folders), stdout);
 	console_note(&c, "%" PRId64 " answers written", files.samples);
 	if (files.left_out)
-		console_note(&c, "items without an answer, which lm-evaluation-harness has no word for, are left out: %" PRId64,
+		console_note(&c,
+			"items without an answer, which lm-evaluation-harness has no word for, are left out: %" PRId64,
 			files.left_out);
 	if (files.foreign.length)
 		console_note(&c, "left out, as its items are not of lm-evaluation-harness's kind: %s",
@@ -134,8 +136,8 @@ static void print_run(const struct harness_run *run, const char *path, bool json
 		buf_append_text(out, "{\"run\": ");
 		buf_printf(out, "%" PRId64 ", \"file\": ", run->run_id);
 		json_write_string(str_of(path), false, out);
-		buf_printf(out, ", \"new\": %s, \"tasks\": %d, \"documents\": %" PRId64 "}", run->known ? "false" : "true",
-			run->tasks, run->documents);
+		buf_printf(out, ", \"new\": %s, \"tasks\": %d, \"documents\": %" PRId64 "}",
+			run->known ? "false" : "true", run->tasks, run->documents);
 		return;
 	}
 	buf_printf(out, "run %" PRId64 ": ", run->run_id);
@@ -163,7 +165,9 @@ static int import_all(struct store *s, const struct options *o, struct console *
 			buf_append_text(out, o->json && i ? ", " : "");
 			print_run(&run, paths->items[i], o->json, out);
 			if (run.foreign.length)
-				console_note(c, "none of assay's suites: %s; --rename OLD=NEW gives a task the name to compare by",
+				console_note(c,
+					"none of assay's suites: %s; --rename OLD=NEW gives a task the name to compare "
+					"by",
 					buf_text(&run.foreign));
 		}
 		harness_run_free(&run);
@@ -188,7 +192,8 @@ static int import_from(struct store *s, const struct options *o, struct console 
 	}
 	if (paths.count == 0)
 		TRY_CLEANUP(status,
-			error_set(e, ERR_EMPTY, "%s holds no results_<time>.json, nor does a folder in it", o->lm_eval));
+			error_set(
+				e, ERR_EMPTY, "%s holds no results_<time>.json, nor does a folder in it", o->lm_eval));
 	qsort(paths.items, paths.count, sizeof(*paths.items), by_name);
 	status = import_all(s, o, c, &paths, &out, e);
 	if (status == 0 || !o->json)
@@ -208,8 +213,9 @@ int cmd_import(const struct options *o, struct error *e)
 
 	console_init(&c, o, stdout, stderr);
 	if (!o->lm_eval)
-		TRY_CLEANUP(status, error_set(e, ERR_USAGE,
-					    "'assay import': expected --lm-eval DIR, the folder with results_<time>.json"));
+		TRY_CLEANUP(status,
+			error_set(e, ERR_USAGE,
+				"'assay import': expected --lm-eval DIR, the folder with results_<time>.json"));
 	path = db_path(o, e);
 	if (!path)
 		TRY_CLEANUP(status, e->code);

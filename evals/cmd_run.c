@@ -144,8 +144,7 @@ static int source_make(struct run *r, struct target *target, const char *name, i
 	int most = engine_facts(target_engine(target))->max_positions;
 
 	if (d->reading.count)
-		return divergence_source_text(
-			&d->reading, r->plan.text, most, r->plan.options->limit, &r->source, e);
+		return divergence_source_text(&d->reading, r->plan.text, most, r->plan.options->limit, &r->source, e);
 	if (d->answered) {
 		console_note(&r->console, "divergence reads %s's own answers: it answers %s first", name,
 			suite_name(d->answered));
@@ -239,7 +238,8 @@ static bool shows_part(void *context, const char *suite, const char *task)
 static void append_next(const struct run *r, struct buf *text)
 {
 	buf_printf(text, "\nEvery answer is in %s (run %lld). Next:\n  %s show %lld --samples %s", r->plan.db,
-		(long long)r->run_id, program_invocation_name, (long long)r->run_id, r->plan.n_suites ? suite_name(r->plan.suites[0]) : divergence_suite);
+		(long long)r->run_id, program_invocation_name, (long long)r->run_id,
+		r->plan.n_suites ? suite_name(r->plan.suites[0]) : divergence_suite);
 	if (r->plan.options->db)
 		buf_printf(text, " --db %s", r->plan.db);
 	buf_append_char(text, '\n');
@@ -317,8 +317,8 @@ static int run_all(struct run *r, struct error *e)
 	TRY(status);
 	TRY(report_print(r, e));
 	if (nothing)
-		return error_set(e, ERR_EMPTY, "no item was answered: %s",
-			r->items ? r->first_error.message : "there is none");
+		return error_set(
+			e, ERR_EMPTY, "no item was answered: %s", r->items ? r->first_error.message : "there is none");
 	if (r->errors > 0)
 		return error_set(
 			e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);

@@ -13,7 +13,8 @@ const char *const divergence_metrics[] = {"tokens,none", "kl,none", "kl_median,n
 const char divergence_definition[] =
 	"how far next tokens are from the first variant's: KL, flips, perplexity; on its answers or --text";
 
-void divergence_of_rows(const float *baseline, const float *other, int vocab, int32_t token, struct token_divergence *out)
+void divergence_of_rows(
+	const float *baseline, const float *other, int vocab, int32_t token, struct token_divergence *out)
 {
 	double p_sum = 0, q_sum = 0, weighted = 0;
 	int p_top = 0, q_top = 0;
@@ -119,7 +120,8 @@ static int read_numbers(const struct json *array, size_t n, double unknown, doub
 {
 	size_t i = 0;
 	if (!json_is(array, JSON_ARRAY) || array->count != n)
-		return error_set(e, ERR_STORE, "a stored sample of %s is damaged: expected %zu numbers", divergence_suite, n);
+		return error_set(
+			e, ERR_STORE, "a stored sample of %s is damaged: expected %zu numbers", divergence_suite, n);
 	JSON_EACH (number, array)
 		out[i++] = json_is(number, JSON_NUMBER) ? json_double(number) : unknown;
 	return 0;
@@ -180,7 +182,7 @@ struct putter {
 	struct store *store;
 	int64_t variant_id;
 	const char *task; /* NULL: the whole */
-	size_t n;          /* tokens */
+	size_t n;         /* tokens */
 	int64_t documents;
 };
 

@@ -15,15 +15,16 @@ extern const char *const divergence_metrics[];
 extern const char divergence_definition[];
 
 struct token_divergence {
-	double kl;                      /* sum of p ln(p / q) over the vocabulary: p the baseline, q the other */
+	double kl;                        /* sum of p ln(p / q) over the vocabulary: p the baseline, q the other */
 	double baseline_logprob, logprob; /* of the token that stands there */
-	bool flip;                      /* the most probable token differs (lowest id among equals) */
+	bool flip;                        /* the most probable token differs (lowest id among equals) */
 };
 
 /* baseline, other: [vocab] log-probabilities of what follows the same tokens. Each row is made to sum to one again in
  * double precision, so that the rounding of its normaliser does not pass for a divergence. A token that the baseline
  * cannot have adds nothing; one that only the other cannot have makes kl infinite; NaN in a row makes it NaN. */
-void divergence_of_rows(const float *baseline, const float *other, int vocab, int32_t token, struct token_divergence *out);
+void divergence_of_rows(
+	const float *baseline, const float *other, int vocab, int32_t token, struct token_divergence *out);
 
 /* Results of the suite under one variant from all its stored samples, per task (where there are several) and whole:
  * kl, its quantiles and largest value, flips, delta_logprob, perplexity and perplexity_ratio for a variant that was

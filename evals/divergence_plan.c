@@ -19,7 +19,8 @@ static int open_answered(struct divergence_plan *d, const struct suite_options *
 			return status;
 	}
 	return error_set(e, ERR_USAGE,
-		"--suite divergence has nothing to read: %s holds neither gsm8k nor recall; name a suite that generates "
+		"--suite divergence has nothing to read: %s holds neither gsm8k nor recall; name a suite that "
+		"generates "
 		"answers, or a text with --text FILE",
 		options->data_folder);
 }
@@ -30,8 +31,9 @@ int divergence_plan_make(struct divergence_plan *d, const struct options *o, boo
 {
 	*d = (struct divergence_plan){.wanted = wanted};
 	if (!wanted)
-		return o->text ? error_set(e, ERR_USAGE, "--text %s is read by --suite divergence, which is missing", o->text)
-			       : 0;
+		return o->text
+			? error_set(e, ERR_USAGE, "--text %s is read by --suite divergence, which is missing", o->text)
+			: 0;
 	if (n_variants < 2)
 		return error_set(e, ERR_USAGE,
 			"--suite divergence measures variants against the first one: expected two --variant or more");

@@ -34,7 +34,8 @@ int reading_open(struct reading *r, const char *path, const struct engine_text *
 	*r = (struct reading){.path = strdup(path), .name = strdup(slash ? slash + 1 : path)};
 	int status = r->path && r->name ? file_read(path, &content, e) : error_set(e, ERR_MEMORY, "out of memory");
 	if (status == 0)
-		status = engine_text_encode(text, buf_str(&content), false, &ids, e) < 0 ? error_prefix(e, "%s", path) : 0;
+		status = engine_text_encode(text, buf_str(&content), false, &ids, e) < 0 ? error_prefix(e, "%s", path)
+											 : 0;
 	if (status == 0 && (ids.count < 2 || ids.count > INT_MAX))
 		status = error_set(e, ids.count < 2 ? ERR_EMPTY : ERR_INPUT,
 			"%s holds %zu tokens, expected at least 2 and at most %d", path, ids.count, INT_MAX);
@@ -90,7 +91,8 @@ int divergence_source_text(const struct reading *r, const struct engine_text *te
 	if (s->window < 2) {
 		divergence_source_free(s);
 		*out = NULL;
-		return error_set(e, ERR_LIMIT, "the model's context of %d tokens is too short to read a text in", max_positions);
+		return error_set(
+			e, ERR_LIMIT, "the model's context of %d tokens is too short to read a text in", max_positions);
 	}
 	s->stride = s->window / 2;
 	size_t behind_first = r->count > (size_t)s->window ? r->count - (size_t)s->window : 0;
@@ -141,8 +143,8 @@ static int read_tokens(const struct store_sample *sample, struct stored_answer *
 	JSON_EACH (id, array) {
 		int64_t value = -1;
 		if (status == 0 && (!json_int64(id, &value) || value < 0 || value > INT32_MAX))
-			status = error_set(e, ERR_STORE, "the stored tokens of %s document %lld are damaged", sample->task,
-				(long long)sample->doc_id);
+			status = error_set(e, ERR_STORE, "the stored tokens of %s document %lld are damaged",
+				sample->task, (long long)sample->doc_id);
 		if (status == 0)
 			a->tokens[a->n++] = (int32_t)value;
 	}
@@ -257,8 +259,7 @@ static int target_hash(struct divergence_document *d, struct error *e)
 	return status;
 }
 
-int divergence_document_make(
-	const struct divergence_source *s, int i, struct divergence_document *out, struct error *e)
+int divergence_document_make(const struct divergence_source *s, int i, struct divergence_document *out, struct error *e)
 {
 	*out = (struct divergence_document){0};
 	int status = s->reading ? window_make(s, i, out, e) : answer_make(s, i, out, e);

@@ -8,9 +8,9 @@
 
 /* A text file as tokens. */
 struct reading {
-	char *path, *name;               /* owned; name: without its folders */
+	char *path, *name; /* owned; name: without its folders */
 	char file_hash[SHA256_HEX_SIZE];
-	int32_t *tokens;                 /* [count] without special tokens; owned */
+	int32_t *tokens; /* [count] without special tokens; owned */
 	size_t count;
 };
 

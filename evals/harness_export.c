@@ -20,10 +20,11 @@
 /* The members of a results file that have one entry a task. */
 enum member { RESULTS, GROUPS, SUBTASKS, CONFIGS, VERSIONS, N_SHOT, HIGHER, N_SAMPLES, TASK_HASHES, MEMBERS };
 
-static const char *const member_names[MEMBERS] = {"results", "groups", "group_subtasks", "configs", "versions", "n-shot",
-	"higher_is_better", "n-samples", "task_hashes"};
+static const char *const member_names[MEMBERS] = {"results", "groups", "group_subtasks", "configs", "versions",
+	"n-shot", "higher_is_better", "n-samples", "task_hashes"};
 
-struct export {
+struct export
+{
 	struct store *store;
 	int64_t run_id;
 	const char *only; /* a variant's name, or NULL */
@@ -82,7 +83,6 @@ static struct buf *entry(struct output *o, enum member member, const char *key)
 	return out;
 }
 
-
 /* ---- What is said of a task ---- */
 
 /* Whether no metric before it has its name under another filter. */
@@ -115,8 +115,8 @@ static void append_version(struct buf *out, double version)
 		buf_append_text(out, "null");
 }
 
-static void append_config(const struct suite *s, const struct suite_task *task, const struct suite_item *first,
-	struct buf *out)
+static void append_config(
+	const struct suite *s, const struct suite_task *task, const struct suite_item *first, struct buf *out)
 {
 	bool choices = first->kind == REQUEST_LOGLIKELIHOOD;
 	buf_append_text(out, "{\"task\": ");
@@ -204,7 +204,8 @@ static int write_group(struct output *o, const struct suite *s, const char *name
 		const struct suite_task *t = suite_task(s, i);
 		bool grouped = t->group && strcmp(t->group, suite_name(s)) != 0;
 		const char *member = whole && grouped ? t->group : t->name;
-		if ((whole && last && strcmp(last, member) == 0) || (!whole && !(grouped && strcmp(t->group, name) == 0)))
+		if ((whole && last && strcmp(last, member) == 0) ||
+			(!whole && !(grouped && strcmp(t->group, name) == 0)))
 			continue;
 		buf_append_text(members, between);
 		json_write_string(str_of(last = member), false, members);
@@ -292,8 +293,8 @@ static int write_task(struct output *o, const struct suite *s, const struct suit
 	buf_printf(entry(o, N_SAMPLES, task->name), "{\"original\": %d, \"effective\": %" PRId64 "}", count,
 		lines->documents);
 	buf_printf(entry(o, TASK_HASHES, task->name), "\"%s\"", lines->task_hash);
-	return append_results(o, suite_name(s), task->name, task->alias ? task->alias : task->name,
-		entry(o, RESULTS, task->name), e);
+	return append_results(
+		o, suite_name(s), task->name, task->alias ? task->alias : task->name, entry(o, RESULTS, task->name), e);
 }
 
 static int write_suite(struct output *o, const struct suite *s, struct error *e)
@@ -301,8 +302,8 @@ static int write_suite(struct output *o, const struct suite *s, struct error *e)
 	bool any = false;
 	for (int i = 0; i < suite_task_count(s); i++) {
 		struct harness_lines lines;
-		int status = harness_lines_make(o->x->store, o->x->run_id, o->variant->variant_id, s,
-			suite_task(s, i)->name, &lines, e);
+		int status = harness_lines_make(
+			o->x->store, o->x->run_id, o->variant->variant_id, s, suite_task(s, i)->name, &lines, e);
 		if (status == 0 && lines.documents > 0)
 			status = write_task(o, s, suite_task(s, i), &lines, e);
 		any |= lines.documents > 0;
@@ -348,10 +349,12 @@ static int write_results(struct output *o, struct error *e)
 	json_write_string(str_of(x->model), false, &text);
 	buf_append_text(&text, ", \"variant\": ");
 	json_write_string(str_of(o->variant->name), false, &text);
-	buf_append_text(&text, "}, \"batch_size\": null, \"batch_sizes\": [], \"device\": \"cpu\", \"use_cache\": null");
+	buf_append_text(
+		&text, "}, \"batch_size\": null, \"batch_sizes\": [], \"device\": \"cpu\", \"use_cache\": null");
 	append_provenance_member(&text, x, "limit", "limit");
-	buf_append_text(&text, ", \"bootstrap_iters\": 0, \"gen_kwargs\": {}, \"random_seed\": 0, \"numpy_seed\": 1234, "
-			       "\"torch_seed\": 1234");
+	buf_append_text(&text,
+		", \"bootstrap_iters\": 0, \"gen_kwargs\": {}, \"random_seed\": 0, \"numpy_seed\": 1234, "
+		"\"torch_seed\": 1234");
 	append_provenance_member(&text, x, "fewshot_seed", "fewshot_seed");
 	buf_append_text(&text, "},\n  \"git_hash\": null,\n  \"date\": ");
 	json_write_double((double)x->started * 1e-9, &text);
@@ -364,7 +367,8 @@ static int write_results(struct output *o, struct error *e)
 	buf_printf(&text,
 		"  \"system_instruction\": null,\n  \"system_instruction_sha\": null,\n  \"fewshot_as_multiturn\": "
 		"false,\n"
-		"  \"chat_template\": null,\n  \"chat_template_sha\": null,\n  \"total_evaluation_time_seconds\": \"%.3f\"\n}\n",
+		"  \"chat_template\": null,\n  \"chat_template_sha\": null,\n  \"total_evaluation_time_seconds\": "
+		"\"%.3f\"\n}\n",
 		x->seconds);
 	buf_printf(&name, "results_%s.json", buf_text(&o->time));
 	int status = buf_check(&text, e);
@@ -464,8 +468,9 @@ static int open_suites(struct export *x, const char *data, struct error *e)
 	const struct json *root = json_root(x->provenance), *suites = json_get(root, "suites");
 	const struct json *found = json_get(root, "data"), *divergence = json_get(root, "divergence");
 	if (json_get(root, "imported_from"))
-		return error_set(e, ERR_USAGE, "run %" PRId64 " was imported from lm-evaluation-harness: its files are at %.*s",
-			x->run_id, STR_ARG(json_get(root, "imported_from")->text));
+		return error_set(e, ERR_USAGE,
+			"run %" PRId64 " was imported from lm-evaluation-harness: its files are at %.*s", x->run_id,
+			STR_ARG(json_get(root, "imported_from")->text));
 	if (!data && !json_is(found, JSON_STRING))
 		return error_set(e, ERR_USAGE,
 			"run %" PRId64 " does not tell where its data sets lie: expected --data DIR", x->run_id);
@@ -475,8 +480,8 @@ static int open_suites(struct export *x, const char *data, struct error *e)
 	JSON_EACH (suite, suites)
 		TRY(open_suite(x, suite, data, e));
 	if (x->n_suites == 0)
-		return error_set(e, ERR_USAGE, "run %" PRId64 " holds no suite that lm-evaluation-harness could have run",
-			x->run_id);
+		return error_set(e, ERR_USAGE,
+			"run %" PRId64 " holds no suite that lm-evaluation-harness could have run", x->run_id);
 	return 0;
 }
 

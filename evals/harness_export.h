@@ -8,7 +8,7 @@
 struct harness_files {
 	struct buf folders; /* one a line; owned */
 	int64_t samples;
-	int64_t left_out; /* items without an answer: the harness has no such state */
+	int64_t left_out;   /* items without an answer: the harness has no such state */
 	struct buf foreign; /* suites that are no items with prompts: "divergence"; owned */
 };
 

@@ -16,9 +16,9 @@ enum { MOST_GROUPS = 64 }; /* one inside another */
 
 struct import {
 	struct store *store;
-	const char *path;    /* of the results file */
-	struct str folder;   /* with its slash; empty: here */
-	struct str time;     /* of the file names */
+	const char *path;  /* of the results file */
+	struct str folder; /* with its slash; empty: here */
+	struct str time;   /* of the file names */
 	const char *const *renames;
 	int n_renames;
 	struct json_document *document;
@@ -95,7 +95,8 @@ static int text_member(const struct import *m, const char *name, struct str fall
 	const struct json *value = json_get(m->root, name);
 	*out = json_is(value, JSON_STRING) ? value->text : fallback;
 	if (value && !json_is(value, JSON_NULL) && !json_is(value, JSON_STRING))
-		return error_set(e, ERR_INPUT, "%s: \"%s\" is %s, expected a string", m->path, name, json_type_name(value));
+		return error_set(
+			e, ERR_INPUT, "%s: \"%s\" is %s, expected a string", m->path, name, json_type_name(value));
 	return 0;
 }
 
@@ -196,8 +197,9 @@ static int check_task_name(const struct import *m, struct str name, struct error
 {
 	if (name.length == 0 || name.length > 200 || memchr(name.data, '/', name.length) ||
 		memchr(name.data, '\0', name.length))
-		return error_set(e, ERR_INPUT, "%s: \"n-samples\" names the task \"%.*s\", expected a name that a file can have",
-			m->path, STR_ARG(name));
+		return error_set(e, ERR_INPUT,
+			"%s: \"n-samples\" names the task \"%.*s\", expected a name that a file can have", m->path,
+			STR_ARG(name));
 	return 0;
 }
 
@@ -227,8 +229,9 @@ static int task_import(struct import *m, const struct json *counts, struct error
 		TRY_CLEANUP(status,
 			error_set(e, ERR_MISSING, "%s is missing: the harness writes samples with --log_samples",
 				buf_text(&path)));
-	TRY_CLEANUP(status, harness_samples_each(buf_text(&path), buf_text(&suite), buf_text(&task), m->variant_id,
-				    sample_put, &sink, &documents, e));
+	TRY_CLEANUP(status,
+		harness_samples_each(buf_text(&path), buf_text(&suite), buf_text(&task), m->variant_id, sample_put,
+			&sink, &documents, e));
 	if (!json_int64(json_get(counts, "effective"), &expected) || expected != documents)
 		TRY_CLEANUP(status,
 			error_set(e, ERR_INPUT, "%s holds %" PRId64 " documents, and %s says %" PRId64, buf_text(&path),
@@ -304,7 +307,8 @@ static int results_import(struct import *m, struct error *e)
 {
 	const struct json *results = json_get(m->root, "results");
 	if (!json_is(results, JSON_OBJECT))
-		return error_set(e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
+		return error_set(
+			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
 	JSON_EACH (task, results)
 		JSON_EACH (value, task)
 			if (!task->shadowed && !value->shadowed)

@@ -108,7 +108,8 @@ static void append_responses(const struct json *response, struct buf *out)
 	buf_append_char(out, ']');
 }
 
-static void append_filtered(const struct json *response, const struct json *filtered, struct str filter, struct buf *out)
+static void append_filtered(
+	const struct json *response, const struct json *filtered, struct str filter, struct buf *out)
 {
 	buf_append_text(out, ", \"filtered_resps\": [");
 	const char *between = "";
@@ -169,8 +170,8 @@ static int check_item(const struct suite_item *item, const struct store_sample *
 {
 	const struct {
 		const char *name, *stored, *made;
-	} hashes[] = {{"document", sample->doc_hash, item->doc_hash}, {"prompt", sample->prompt_hash, item->prompt_hash},
-		{"target", sample->target_hash, item->target_hash}};
+	} hashes[] = {{"document", sample->doc_hash, item->doc_hash},
+		{"prompt", sample->prompt_hash, item->prompt_hash}, {"target", sample->target_hash, item->target_hash}};
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++)
 		if (strcmp(hashes[i].stored, hashes[i].made) != 0)
 			return error_set(e, ERR_INPUT,
@@ -203,8 +204,8 @@ static int write_sample(void *context, const struct store_sample *sample, struct
 	TRY_CLEANUP(status, json_parse(sample->filtered, "sample.filtered", 0, &filtered, e));
 	TRY_CLEANUP(status, json_parse(sample->metrics, "sample.metrics", 0, &metrics, e));
 	for (int f = 0; f < w->n_filters; f++) {
-		append_line(&w->lines[f], w->suite, item, sample, w->filters[f], json_root(response), json_root(filtered),
-			json_root(metrics));
+		append_line(&w->lines[f], w->suite, item, sample, w->filters[f], json_root(response),
+			json_root(filtered), json_root(metrics));
 		TRY_CLEANUP(status, buf_check(&w->lines[f], e));
 	}
 	buf_printf(&w->hashes, "%s%s%s", item->doc_hash, item->prompt_hash, item->target_hash);

@@ -7,7 +7,8 @@
 #include "reports/store.h"
 
 struct harness_lines {
-	struct buf text; /* a line per document and filter: all documents of the first filter, then of the next; owned */
+	struct buf
+		text; /* a line per document and filter: all documents of the first filter, then of the next; owned */
 	int64_t documents;
 	int64_t left_out; /* items without an answer */
 	char task_hash[SHA256_HEX_SIZE];

@@ -30,7 +30,8 @@ static const char *const hash_names[3] = {"doc_hash", "prompt_hash", "target_has
 
 /* ---- Members of a line ---- */
 
-static int member(const struct json *line, const char *name, enum json_type type, const struct json **out, struct error *e)
+static int member(
+	const struct json *line, const char *name, enum json_type type, const struct json **out, struct error *e)
 {
 	static const char *const names[] = {"null", "boolean", "boolean", "number", "string", "array", "object"};
 	*out = json_get(line, name);
@@ -76,8 +77,8 @@ static bool read_logprob(const struct json *value, double *out)
 		return false;
 	if (str_is(value->text, "nan") || str_is(value->text, "-inf") || str_is(value->text, "inf"))
 		return true;
-	bool number = json_parse(value->text, NULL, 0, &document, &ignored) == 0 &&
-		json_is(json_root(document), JSON_NUMBER);
+	bool number =
+		json_parse(value->text, NULL, 0, &document, &ignored) == 0 && json_is(json_root(document), JSON_NUMBER);
 	*out = number ? json_double(json_root(document)) : NAN;
 	json_free(document);
 	return number;
@@ -99,7 +100,8 @@ static int append_choice(const struct json *answers, struct buf *out, struct err
 	if (!json_is(answer, JSON_ARRAY) || answer->count != 2 || !read_logprob(json_at(answer, 0), &logprob) ||
 		!read_greedy(json_at(answer, 1), &greedy))
 		return error_set(e, ERR_INPUT,
-			"\"resps\" holds an answer that is neither a text nor a pair of a log-probability and whether it is "
+			"\"resps\" holds an answer that is neither a text nor a pair of a log-probability and whether "
+			"it is "
 			"greedy");
 	buf_append_text(out, out->length > 1 ? ", [" : "[");
 	json_write_double_or_null(logprob, out);
@@ -115,7 +117,8 @@ static int read_response(const struct json *line, struct row *r, struct error *e
 	JSON_EACH (answers, resps)
 		if (!json_is(answers, JSON_ARRAY) || answers->count != 1)
 			return error_set(e, ERR_INPUT,
-				"\"resps\" holds %zu answers to one request, expected 1: a run with repeats has no one answer",
+				"\"resps\" holds %zu answers to one request, expected 1: a run with repeats has no one "
+				"answer",
 				json_is(answers, JSON_ARRAY) ? answers->count : 0);
 	const struct json *first = json_at(json_at(resps, 0), 0);
 	buf_clear(&r->response);
@@ -166,8 +169,7 @@ static int read_scores(const struct json *line, struct row *r, struct error *e)
 		if (json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE))
 			buf_append_text(&r->metrics, json_is(value, JSON_TRUE) ? "1.0" : "0.0");
 		else
-			json_write_double_or_null(
-				json_is(value, JSON_NUMBER) ? json_double(value) : NAN, &r->metrics);
+			json_write_double_or_null(json_is(value, JSON_NUMBER) ? json_double(value) : NAN, &r->metrics);
 	}
 	const struct json *text = json_is(left, JSON_ARRAY) ? json_at(left, 0) : NULL;
 	if (json_is(text, JSON_STRING)) {
@@ -226,8 +228,9 @@ static int check_same(const struct json *line, const struct json *first, const s
 		char hash[SHA256_HEX_SIZE];
 		TRY(read_hash(line, hash_names[i], hash, e));
 		if (strcmp(hash, r->hashes[i]) != 0)
-			return error_set(e, ERR_INPUT, "document %" PRId64 " has the %s %.16s, and %.16s on another line",
-				r->sample.doc_id, hash_names[i], hash, r->hashes[i]);
+			return error_set(e, ERR_INPUT,
+				"document %" PRId64 " has the %s %.16s, and %.16s on another line", r->sample.doc_id,
+				hash_names[i], hash, r->hashes[i]);
 	}
 	if (same_filter(line, first))
 		return error_set(e, ERR_INPUT, "document %" PRId64 " stands twice under the filter \"%.*s\"",
@@ -255,8 +258,8 @@ static int read_document(struct row *r, const char *path, const struct place *pl
 	struct json_document *lines[MOST_LINES] = {0};
 	int status = 0;
 	if (n > MOST_LINES)
-		return error_set(e, ERR_INPUT, "%s: document %" PRId64 " stands on %zu lines, expected at most %d", path,
-			places->doc_id, n, MOST_LINES);
+		return error_set(e, ERR_INPUT, "%s: document %" PRId64 " stands on %zu lines, expected at most %d",
+			path, places->doc_id, n, MOST_LINES);
 	buf_clear(&r->metrics);
 	buf_clear(&r->filtered);
 	buf_append_char(&r->metrics, '{');

@@ -22,12 +22,15 @@ const struct command_row command_table[] = {
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
 	{"compare", COMPARE, 2, 2, "A B", "paired statistics of two runs over the same items",
-		"A (the baseline) and B are [DATABASE:]RUN[:VARIANT], or files of sample lines of lm-evaluation-harness.\n"
-		"RUN is an id, the beginning of a uid, or 'latest'. A drop is the baseline's score minus the candidate's.\n"},
+		"A (the baseline) and B are [DATABASE:]RUN[:VARIANT], or files of sample lines of "
+		"lm-evaluation-harness.\n"
+		"RUN is an id, the beginning of a uid, or 'latest'. A drop is the baseline's score minus the "
+		"candidate's.\n"},
 	{"diff", DIFF, 2, 2, "A B", "one item's two answers, word by word", "A and B as for 'assay compare'.\n"},
 	{"gate", GATE, 0, 0, "", "may the candidate replace the baseline: verdict and exit code for CI",
 		"A and B are [DATABASE:]RUN[:VARIANT], or files of sample lines of lm-evaluation-harness.\n"
-		"By default the pooled drop must be below 1 point and that of the right choices' log-probability below\n"
+		"By default the pooled drop must be below 1 point and that of the right choices' log-probability "
+		"below\n"
 		"0.02 nat, by their one-sided 95% bounds; a policy says otherwise.\n"
 		"Exit: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 error, 5 nothing to compare.\n"},
 	{"bench", BENCH, 0, 0, "", "measure prefill and decode speed, and what the machine allows",
@@ -42,7 +45,8 @@ const struct command_row command_table[] = {
 		"         into one run of the store\n"
 		"export   write a copy to a new FILE, also while a run writes\n"},
 	{"export", EXPORT, 1, 1, "RUN[:VARIANT]", "write a run as lm-evaluation-harness would",
-		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl for each "
+		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl "
+		"for each "
 		"task,\n"
 		"and prints its name.\n"},
 	{"import", IMPORT, 0, 0, "", "take runs of lm-evaluation-harness into the store",
@@ -100,9 +104,11 @@ const struct option_row option_table[] = {
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
-	TEXT_OPTION("data", "DIR", DATA | GATE, data, "data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
+	TEXT_OPTION("data", "DIR", DATA | GATE, data,
+		"data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE | COMPARE | DIFF | GATE, suites, n_suites,
-		"suites by name, or exam files; 'assay list --suites' lists them; run: also divergence from the first variant"),
+		"suites by name, or exam files; 'assay list --suites' lists them; run: also divergence from the first "
+		"variant"),
 	INT_OPTION("fewshot", "K", RUN | PROMPTS, fewshot, 0, 1000,
 		"solved examples before each question; default: the suite's own"),
 	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,

@@ -42,8 +42,8 @@ static int request_run(
 }
 
 /* The rows that predict tokens [from, to). */
-static int rows_read(struct engine *engine, const struct divergence_document *d, int from, int to, float *rows,
-	struct error *e)
+static int rows_read(
+	struct engine *engine, const struct divergence_document *d, int from, int to, float *rows, struct error *e)
 {
 	struct engine_request r = {.tokens = d->tokens, .n_tokens = to - 1, .logprobs_from = from, .rows = rows};
 	struct engine_result *result;
@@ -60,8 +60,8 @@ static int measure_against_baseline(struct measurement *m, const struct divergen
 		TRY(rows_read(m->engine, d, from, to, m->rows, e));
 		for (int t = from; t < to; t++) {
 			size_t row = (size_t)(t - from) * (size_t)m->vocab;
-			divergence_of_rows(m->baseline_rows + row, m->rows + row, m->vocab, d->tokens[t],
-				&m->tokens[t - d->from]);
+			divergence_of_rows(
+				m->baseline_rows + row, m->rows + row, m->vocab, d->tokens[t], &m->tokens[t - d->from]);
 		}
 	}
 	return 0;
@@ -84,8 +84,8 @@ static int check_tokens(const struct measurement *m, const struct divergence_doc
 	for (int i = 0; i < d->n_tokens - d->from; i++) {
 		const struct token_divergence *t = &m->tokens[i];
 		if (isnan(t->kl) || isnan(t->logprob))
-			return error_set(e, ERR_INPUT, "the model's log-probabilities of token %d are not numbers",
-				d->from + i);
+			return error_set(
+				e, ERR_INPUT, "the model's log-probabilities of token %d are not numbers", d->from + i);
 		if (isinf(t->logprob) || isinf(t->baseline_logprob))
 			return error_set(e, ERR_INPUT, "token %d, id %d, has no probability at all", d->from + i,
 				d->tokens[d->from + i]);
@@ -278,8 +278,8 @@ static int rows_alloc(struct measurement *m, size_t bytes, struct error *e)
 }
 
 int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, const struct divergence_source *source,
-	struct shard shard, struct engine *baseline, struct engine *engine, size_t rows_bytes,
-	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e)
+	struct shard shard, struct engine *baseline, struct engine *engine, size_t rows_bytes, struct console *console,
+	const char *label, struct suite_outcome *outcome, struct error *e)
 {
 	struct measurement m = {.store = store,
 		.variant_id = variant_id,

@@ -13,7 +13,7 @@
  * stored. */
 enum { DIVERGENCE_ROWS_BYTES = 64 << 20 };
 int run_divergence(struct store *store, int64_t run_id, int64_t variant_id, const struct divergence_source *source,
-	struct shard shard, struct engine *baseline, struct engine *engine, size_t rows_bytes,
-	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e);
+	struct shard shard, struct engine *baseline, struct engine *engine, size_t rows_bytes, struct console *console,
+	const char *label, struct suite_outcome *outcome, struct error *e);
 
 #endif

@@ -121,7 +121,8 @@ static int check_result(void *context, const struct store_result *result, struct
 			result->task, result->metric, result->value, value);
 		ck_assert_msg(isnan(error) ? isnan(result->stderr_value)
 					   : fabs(result->stderr_value - error) <= 1e-12 * fabs(error),
-			"%s %s: error %.17g, expected %.17g", result->task, result->metric, result->stderr_value, error);
+			"%s %s: error %.17g, expected %.17g", result->task, result->metric, result->stderr_value,
+			error);
 		ck_assert_int_eq(result->n, (int64_t)json_double(json_get(task, "n")));
 		c->met++;
 	}
@@ -173,8 +174,8 @@ static struct engine *open_engine(const char *variant)
 }
 
 struct measured {
-	struct buf text;     /* of all samples */
-	double kl, ratio;    /* results */
+	struct buf text;  /* of all samples */
+	double kl, ratio; /* results */
 	int64_t tokens;
 };
 
@@ -216,8 +217,8 @@ static struct measured measure(const struct reading *r, const struct engine_text
 	console_init(&console, &quiet, stdout, stderr);
 	CHECK_OK(store_variant_add(s, &v, &variant_id, &test_error));
 	CHECK_OK(divergence_source_text(r, text, engine_facts(engine)->max_positions, 0, &source, &test_error));
-	CHECK_OK(run_divergence(s, run_id, variant_id, source, (struct shard){0}, baseline, engine, rows_bytes, &console,
-		"test", &outcome, &test_error));
+	CHECK_OK(run_divergence(s, run_id, variant_id, source, (struct shard){0}, baseline, engine, rows_bytes,
+		&console, "test", &outcome, &test_error));
 	ck_assert_int_eq(outcome.errors, 0);
 	ck_assert_int_eq(outcome.items, divergence_source_count(source));
 	CHECK_OK(store_samples_each(s, run_id, 0, NULL, append_sample, &m, &test_error));

@@ -46,9 +46,11 @@ START_TEST(alone_it_reads_the_first_variants_own_answers)
 	json_free(document);
 	outcome_free(&o);
 	expect_sql(db,
-		"SELECT name, suite, task, count(*) FROM sample JOIN variant USING (variant_id) GROUP BY 1, 2, 3 ORDER BY "
+		"SELECT name, suite, task, count(*) FROM sample JOIN variant USING (variant_id) GROUP BY 1, 2, 3 ORDER "
+		"BY "
 		"variant_id, suite",
-		"bf16/bf16|divergence|gsm8k|8\nbf16/bf16|gsm8k|gsm8k|8\nbf16/f32|divergence|gsm8k|8\nint4/fp8|divergence|gsm8k|"
+		"bf16/bf16|divergence|gsm8k|8\nbf16/bf16|gsm8k|gsm8k|8\nbf16/f32|divergence|gsm8k|8\nint4/"
+		"fp8|divergence|gsm8k|"
 		"8\n");
 	/* what was scored is what was answered, and greedily so */
 	expect_sql(db,
@@ -70,12 +72,15 @@ START_TEST(beside_suites_it_reads_their_answers)
 		"SELECT task, count(*) FROM sample WHERE suite = 'divergence' GROUP BY task, variant_id ORDER BY task",
 		"gsm8k|3\ngsm8k|3\nrecall|3\nrecall|3\n");
 	expect_sql(db,
-		"SELECT task, n FROM suite_result JOIN variant USING (variant_id) WHERE suite = 'divergence' AND metric = "
+		"SELECT task, n FROM suite_result JOIN variant USING (variant_id) WHERE suite = 'divergence' AND "
+		"metric = "
 		"'kl,none' ORDER BY task",
 		"divergence|6\ngsm8k|3\nrecall|3\n");
 	expect_sql(db,
-		"SELECT sum(value) = (SELECT value FROM suite_result WHERE task = 'divergence' AND metric = 'tokens,none' LIMIT 1)"
-		" FROM suite_result JOIN variant USING (variant_id) WHERE suite = 'divergence' AND task <> suite AND metric = "
+		"SELECT sum(value) = (SELECT value FROM suite_result WHERE task = 'divergence' AND metric = "
+		"'tokens,none' LIMIT 1)"
+		" FROM suite_result JOIN variant USING (variant_id) WHERE suite = 'divergence' AND task <> suite AND "
+		"metric = "
 		"'tokens,none' AND name = 'int4/bf16'",
 		"1\n");
 	struct outcome o = RUN("db", "check", "--db", db);
@@ -107,7 +112,7 @@ START_TEST(a_text_is_read_in_full_and_finer_groups_are_nearer)
 }
 END_TEST
 
-#define RESUMED(...)                                                                                                 \
+#define RESUMED(...)                                                                                                  \
 	RUN("run", "--suite", "recall,divergence", "--limit", "5", "--variant", "bf16/bf16", "--variant", "int4/fp8", \
 		"--db", __VA_ARGS__)
 
@@ -174,8 +179,8 @@ END_TEST
 START_TEST(windows_that_do_not_fit_are_counted_as_errors)
 {
 	const char *db = path_in(scratch_folder(), "a.db");
-	struct outcome o = RUN("run", "--suite", "divergence", "--text", text_file(), "--limit", "2", "--variant", "bf16/bf16",
-		"--variant", "bf16/fp8", "--kv-memory", "64KiB", "--db", db);
+	struct outcome o = RUN("run", "--suite", "divergence", "--text", text_file(), "--limit", "2", "--variant",
+		"bf16/bf16", "--variant", "bf16/fp8", "--kv-memory", "64KiB", "--db", db);
 	expect_exit(&o, 5);
 	ck_assert_msg(strstr(buf_text(&o.err), "no item was answered") && strstr(buf_text(&o.err), "KV pages"), "%s",
 		buf_text(&o.err));

@@ -47,13 +47,15 @@ START_TEST(an_imported_run_pairs_with_ours_item_by_item)
 	static const char pairs[] = " FROM sample a JOIN sample b USING (suite, task, doc_id, doc_hash, prompt_hash, "
 				    "target_hash) WHERE a.run_id = 1 AND b.run_id = 2";
 	char query[1024];
-	snprintf(query, sizeof(query), "SELECT count(*), sum(a.metrics = b.metrics), sum(a.filtered = b.filtered)%s", pairs);
+	snprintf(query, sizeof(query), "SELECT count(*), sum(a.metrics = b.metrics), sum(a.filtered = b.filtered)%s",
+		pairs);
 	expect_sql(db, query, "6|6|6\n");
 	snprintf(query, sizeof(query), "SELECT count(*)%s AND suite = 'gsm8k' AND a.response = b.response", pairs);
 	expect_sql(db, query, "3\n");
 	/* every choice's log-probability within 5e-4, and the greedy ones the same */
 	snprintf(query, sizeof(query),
-		"SELECT count(*), sum(abs(json_extract(a.response, p || '[0]') - json_extract(b.response, p || '[0]')) < "
+		"SELECT count(*), sum(abs(json_extract(a.response, p || '[0]') - json_extract(b.response, p || '[0]')) "
+		"< "
 		"5e-4),"
 		" sum(json_extract(a.response, p || '[1]') = json_extract(b.response, p || '[1]'))"
 		" FROM (SELECT '$[' || value || ']' AS p FROM json_each('[0, 1, 2, 3]')),"
@@ -61,7 +63,8 @@ START_TEST(an_imported_run_pairs_with_ours_item_by_item)
 		"'arc_easy'");
 	expect_sql(db, query, "12|12|12\n");
 	expect_sql(db,
-		"SELECT count(*), sum(a.value = b.value AND a.n = b.n) FROM suite_result a JOIN suite_result b USING (suite, "
+		"SELECT count(*), sum(a.value = b.value AND a.n = b.n) FROM suite_result a JOIN suite_result b USING "
+		"(suite, "
 		"task, metric)"
 		" WHERE a.run_id = 1 AND b.run_id = 2",
 		"4|4\n");
@@ -81,7 +84,8 @@ START_TEST(the_same_files_are_imported_once)
 	outcome_free(&o);
 	expect_sql(db, "SELECT count(*) FROM run", "1\n");
 	/* under other names it is another run */
-	o = RUN("import", "--lm-eval", folder, "--db", db, "--rename", "gsm*=my_*", "--rename", "arc_easy=arc_challenge");
+	o = RUN("import", "--lm-eval", folder, "--db", db, "--rename", "gsm*=my_*", "--rename",
+		"arc_easy=arc_challenge");
 	expect_exit(&o, 0);
 	ck_assert_msg(strstr(buf_text(&o.err), "my_8k"), "%s", buf_text(&o.err));
 	ck_assert_ptr_null(strstr(buf_text(&o.err), "arc"));
@@ -95,14 +99,16 @@ START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
 {
 	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
 	file_change(path_in(folder, RESULTS), "\"group_subtasks\": {}",
-		"\"group_subtasks\": {\"all\": [\"part\"], \"part\": [\"arc_easy\"], \"x\": [\"y\", \"x\"], \"y\": [\"x\"]}");
+		"\"group_subtasks\": {\"all\": [\"part\"], \"part\": [\"arc_easy\"], \"x\": [\"y\", \"x\"], \"y\": "
+		"[\"x\"]}");
 	file_change(path_in(folder, RESULTS), "\"results\": {",
 		"\"results\": {\"all\": {\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\", \"sample_len\": 3}, "
 		"\"x\": {\"acc,none\": 1}, ");
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT DISTINCT suite, task FROM sample ORDER BY suite", "all|arc_easy\ngsm8k|gsm8k\n");
 	expect_sql(db,
-		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = 'all'"
+		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = "
+		"'all'"
 		" ORDER BY task",
 		"all|all|acc,none|3|0.5|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
 }
@@ -117,7 +123,8 @@ static const struct {
 	{"another kind", RESULTS, "", "[1, 2]", {RESULTS, "n-samples", "missing"}},
 	{"no tasks", RESULTS, "", "{\"results\": {}, \"n-samples\": {}}", {"n-samples", "empty"}},
 	{"no results", RESULTS, "\"results\"", "\"result\"", {RESULTS, "results", "missing"}},
-	{"a path as a task", RESULTS, "\"n-samples\": {", "\"n-samples\": {\"../../x\": {\"effective\": 1},", {"../../x"}},
+	{"a path as a task", RESULTS, "\"n-samples\": {", "\"n-samples\": {\"../../x\": {\"effective\": 1},",
+		{"../../x"}},
 	{"a task without samples", RESULTS, "\"n-samples\": {", "\"n-samples\": {\"boolq\": {\"effective\": 1},",
 		{"samples_boolq_" TIME, "--log_samples"}},
 	{"another count", RESULTS, "\"effective\": 3", "\"effective\": 4", {"3 documents", "4"}},
@@ -142,8 +149,10 @@ static const struct {
 	{"metrics that are none", ARC, "\"metrics\": [", "\"metrics\": [1, ", {ARC ":1", "metrics"}},
 	{"no filter", ARC, "\"filter\": \"none\"", "\"filter\": 1", {ARC ":1", "filter"}},
 	{"filters that disagree", GSM8K, "\"doc_hash\": \"3f58", "\"doc_hash\": \"0f58", {GSM8K ":4", "doc_hash"}},
-	{"an abyss", ARC, "", MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS
-		MANY_BRACKETS MANY_BRACKETS, {ARC ":1"}},
+	{"an abyss", ARC, "",
+		MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS
+			MANY_BRACKETS MANY_BRACKETS,
+		{ARC ":1"}},
 };
 
 START_TEST(hostile_files_are_refused_by_name)
@@ -170,7 +179,8 @@ START_TEST(what_is_typed_wrongly_is_said)
 	EXPECT_FAILURE(RUN("export", "1", "--db", db), 2, "--lm-eval");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", path_in(folder, "none"), "--db", db), 2, "none", "no such");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 5, folder, "results_<time>.json");
-	EXPECT_FAILURE(RUN("import", "--lm-eval", harness_copy(), "--db", db, "--rename", "gsm8k"), 2, "OLD=NEW", "gsm8k");
+	EXPECT_FAILURE(
+		RUN("import", "--lm-eval", harness_copy(), "--db", db, "--rename", "gsm8k"), 2, "OLD=NEW", "gsm8k");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", harness_copy(), "--db", db, "--rename", "=x"), 2, "OLD=NEW");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", path_in(golden_path("harness"), "SOURCE.txt"), "--db", db), 2,
 		"results_<time>.json");
@@ -199,19 +209,21 @@ static const char *find_in(const char *folder, const char *beginning)
 /* Equal, but for log-probabilities written as texts, which may differ by 5e-4. */
 static void expect_same_json(const struct json *ours, const struct json *theirs, const char *path)
 {
-	ck_assert_msg(ours->type == theirs->type, "%s: %s, expected %s", path, json_type_name(ours), json_type_name(theirs));
+	ck_assert_msg(
+		ours->type == theirs->type, "%s: %s, expected %s", path, json_type_name(ours), json_type_name(theirs));
 	if (json_is(ours, JSON_NUMBER))
 		ck_assert_msg(json_double(ours) == json_double(theirs), "%s: %.*s, expected %.*s", path,
 			STR_ARG(ours->text), STR_ARG(theirs->text));
 	if (json_is(ours, JSON_STRING) && !str_equal(ours->text, theirs->text)) {
 		double a = strtod(ours->text.data, NULL), b = strtod(theirs->text.data, NULL);
-		ck_assert_msg(strstr(path, "resps") && b != 0 && fabs(a - b) < 5e-4, "%s: '%.*s', expected '%.*s'", path,
-			STR_ARG(ours->text), STR_ARG(theirs->text));
+		ck_assert_msg(strstr(path, "resps") && b != 0 && fabs(a - b) < 5e-4, "%s: '%.*s', expected '%.*s'",
+			path, STR_ARG(ours->text), STR_ARG(theirs->text));
 	}
 	const struct json *a = ours->child, *b = theirs->child;
 	for (; a && b; a = a->next, b = b->next) {
 		char below[512];
-		ck_assert_msg(str_equal(a->key, b->key), "%s: %.*s, expected %.*s", path, STR_ARG(a->key), STR_ARG(b->key));
+		ck_assert_msg(
+			str_equal(a->key, b->key), "%s: %.*s, expected %.*s", path, STR_ARG(a->key), STR_ARG(b->key));
 		snprintf(below, sizeof(below), "%.400s/%.*s", path, (int)(a->key.length < 100 ? a->key.length : 100),
 			a->key.data ? a->key.data : "");
 		expect_same_json(a, b, below);
@@ -240,8 +252,8 @@ static void expect_same_lines(const char *ours, const char *theirs)
 START_TEST(an_exported_run_is_what_the_harness_wrote)
 {
 	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "deep/out");
-	expect_done(RUN("run", "--suite", "gsm8k,arc_easy", "--limit", "3", "--variant", "bf16/f32", "--variant", "int4/fp8",
-		"--db", db));
+	expect_done(RUN("run", "--suite", "gsm8k,arc_easy", "--limit", "3", "--variant", "bf16/f32", "--variant",
+		"int4/fp8", "--db", db));
 	struct outcome o = RUN("export", "--lm-eval", out, "latest:bf16/f32", "--db", db);
 	expect_exit(&o, 0);
 	const char *model = find_in(out, "");
@@ -284,13 +296,15 @@ START_TEST(groups_come_back_as_they_went)
 	ck_assert_ptr_null(strstr(buf_text(&o.err), "--rename"));
 	outcome_free(&o);
 	expect_sql(db,
-		"SELECT count(*), sum(a.response = b.response), sum(a.metrics = b.metrics), sum(a.filtered = b.filtered)"
+		"SELECT count(*), sum(a.response = b.response), sum(a.metrics = b.metrics), sum(a.filtered = "
+		"b.filtered)"
 		" FROM sample a JOIN sample b USING (suite, task, doc_id, doc_hash, prompt_hash, target_hash)"
 		" WHERE a.run_id = 1 AND b.run_id = 2",
 		"26|26|26|26\n");
 	expect_sql(db,
 		"SELECT count(*), sum(a.value = b.value AND a.n = b.n AND a.stderr IS b.stderr)"
-		" FROM suite_result a JOIN suite_result b USING (suite, task, metric) WHERE a.run_id = 1 AND b.run_id = 2",
+		" FROM suite_result a JOIN suite_result b USING (suite, task, metric) WHERE a.run_id = 1 AND b.run_id "
+		"= 2",
 		"14|14\n");
 }
 END_TEST
@@ -305,7 +319,8 @@ START_TEST(other_data_than_the_run_had_are_refused)
 	file_copy(POCKET_DATA "/recall/test.jsonl", test);
 	expect_done(RUN("run", "--suite", "recall", "--limit", "3", "--data", data, "--db", db));
 	file_change(test, "Codes: ", "Codes:  ");
-	EXPECT_FAILURE(RUN("export", "--lm-eval", folder, "1", "--db", db), 2, "recall document 0", "document", "--data");
+	EXPECT_FAILURE(
+		RUN("export", "--lm-eval", folder, "1", "--db", db), 2, "recall document 0", "document", "--data");
 	expect_done(RUN("export", "--lm-eval", folder, "1", "--db", db, "--data", POCKET_DATA));
 	ck_assert_int_eq(unlink(test), 0);
 	EXPECT_FAILURE(RUN("export", "--lm-eval", folder, "1", "--db", db), 2, "recall/test.jsonl");
