@@ -28,6 +28,7 @@ struct suite {
 	struct suite_item *items;   /* [count] */
 	struct item_memory *memory; /* [count] */
 	int count, total;
+	bool is_sample;
 	struct scorer scorer;
 	struct data_file *files; /* [n_files] */
 	int n_files;
@@ -152,7 +153,8 @@ static int select_sample(const struct suite *s, int sample, uint64_t seed, bool 
 
 static int select_documents(struct suite *s, const struct suite_options *options, bool *selected, struct error *e)
 {
-	if (options->sample > 0)
+	s->is_sample = options->sample > 0;
+	if (s->is_sample)
 		TRY(select_sample(s, options->sample, options->seed, selected, e));
 	else
 		select_first(s, options->limit, selected);
@@ -343,6 +345,11 @@ int suite_count(const struct suite *s)
 int suite_total(const struct suite *s)
 {
 	return s->total;
+}
+
+bool suite_is_sample(const struct suite *s)
+{
+	return s->is_sample;
 }
 
 int suite_fewshot(const struct suite *s)

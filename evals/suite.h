@@ -90,6 +90,7 @@ bool suite_needs_model(const char *name);
 const char *suite_name(const struct suite *s);
 int suite_count(const struct suite *s);                /* items, after limit or sample */
 int suite_total(const struct suite *s);                /* documents before */
+bool suite_is_sample(const struct suite *s);           /* items were chosen by hash from the suite as one */
 int suite_fewshot(const struct suite *s);              /* shots in use */
 /* Version of lm-evaluation-harness's tasks, or of the groups of them; 0: assay's own. */
 double suite_version(const struct suite *s, bool group);
@@ -126,7 +127,7 @@ void metric_mean(const char *name, const double *values, int n, struct metric_su
 void metric_pool(const char *name, const struct metric_summary *tasks, int n_tasks, struct metric_summary *out);
 
 /* Results of a suite whose items have those values ([metrics, items]; scored: whether an item has any): calls visit with
- * task NULL for the suite as a whole, then, where there are several, for each group of tasks ("mmlu_stem") and each task,
+ * task NULL for the suite as a whole (a sample's tasks are no strata: it is one mean with its error), then, where there are several, for each group of tasks ("mmlu_stem") and each task,
  * and for each value of the group column ("filler=24"); for every metric. */
 typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
 int suite_summarize(const struct suite *s, const double *values, const bool *scored, suite_visit_result *visit,

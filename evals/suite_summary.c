@@ -13,36 +13,49 @@ struct summarizing {
 	double *chosen;                /* [items] scratch */
 	struct metric_summary *tasks;  /* [tasks] of the metric at hand; n 0: no item of it is scored */
 	struct metric_summary *pooled; /* [tasks] scratch */
+	bool *in_part;                 /* [tasks] scratch, false */
 	suite_visit_result *visit;
 	void *context;
 };
 
-static void summarize_task(struct summarizing *z, int t)
+/* Of the scored items of the tasks for which in_part holds. */
+static void mean_of(struct summarizing *z, const bool *in_part, struct metric_summary *out)
 {
-	const char *name = suite_task(z->suite, t)->name;
-	int n = 0;
-	for (int i = 0; i < suite_count(z->suite); i++)
-		if (z->scored[i] && suite_item(z->suite, i)->task == name)
+	int n = 0, t = 0;
+	for (int i = 0; i < suite_count(z->suite); i++) {
+		while (suite_task(z->suite, t)->name != suite_item(z->suite, i)->task)
+			t++;
+		if (z->scored[i] && in_part[t])
 			z->chosen[n++] = z->values[i];
-	metric_mean(z->metric, z->chosen, n, &z->tasks[t]);
+	}
+	metric_mean(z->metric, z->chosen, n, out);
+}
+
+static void summarize_tasks(struct summarizing *z)
+{
+	for (int t = 0; t < suite_task_count(z->suite); t++) {
+		z->in_part[t] = true;
+		mean_of(z, z->in_part, &z->tasks[t]);
+		z->in_part[t] = false;
+	}
 }
 
 /* Of the tasks of that group; group NULL: of all. False when none has a scored item. */
 static bool pool(struct summarizing *z, const char *group, struct metric_summary *out)
 {
-	int n = 0;
-	for (int t = 0; t < suite_task_count(z->suite); t++) {
+	int n = 0, n_tasks = suite_task_count(z->suite);
+	for (int t = 0; t < n_tasks; t++) {
 		const char *of = suite_task(z->suite, t)->group;
-		if (z->tasks[t].n > 0 && (!group || (of && strcmp(of, group) == 0)))
+		z->in_part[t] = !group || (of && strcmp(of, group) == 0);
+		if (z->tasks[t].n > 0 && z->in_part[t])
 			z->pooled[n++] = z->tasks[t];
 	}
-	if (n == 0)
-		return false;
-	if (n == 1 && suite_task_count(z->suite) == 1)
-		*out = z->pooled[0];
-	else
+	if (n > 0 && (n_tasks == 1 || suite_is_sample(z->suite)))
+		mean_of(z, z->in_part, out);
+	else if (n > 0)
 		metric_pool(z->metric, z->pooled, n, out);
-	return true;
+	memset(z->in_part, 0, (size_t)n_tasks * sizeof(*z->in_part));
+	return n > 0;
 }
 
 static bool group_came_before(const struct suite *s, int t)
@@ -104,8 +117,7 @@ static int visit_values(struct summarizing *z, struct error *e)
 static int summarize_metric(struct summarizing *z, struct error *e)
 {
 	struct metric_summary whole;
-	for (int t = 0; t < suite_task_count(z->suite); t++)
-		summarize_task(z, t);
+	summarize_tasks(z);
 	if (!pool(z, NULL, &whole))
 		return 0;
 	TRY(z->visit(z->context, NULL, &whole, e));
@@ -123,7 +135,8 @@ int suite_summarize(const struct suite *s, const double *values, const bool *sco
 	z.chosen = mem_calloc(items + 1, sizeof(*z.chosen), e);
 	z.tasks = mem_calloc(tasks, sizeof(*z.tasks), e);
 	z.pooled = mem_calloc(tasks, sizeof(*z.pooled), e);
-	if (!z.chosen || !z.tasks || !z.pooled)
+	z.in_part = mem_calloc(tasks, sizeof(*z.in_part), e);
+	if (!z.chosen || !z.tasks || !z.pooled || !z.in_part)
 		status = ERR_MEMORY;
 	for (int m = 0; m < suite_metric_count(s) && status == 0; m++) {
 		z.metric = suite_metric_name(s, m);
@@ -133,5 +146,6 @@ int suite_summarize(const struct suite *s, const double *values, const bool *sco
 	free(z.chosen);
 	free(z.tasks);
 	free(z.pooled);
+	free(z.in_part);
 	return status;
 }

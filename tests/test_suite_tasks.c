@@ -286,6 +286,23 @@ START_TEST(results_of_groups_and_tasks)
 }
 END_TEST
 
+/* A sample is drawn from the suite as one: one mean, and its error. */
+START_TEST(results_of_a_sample)
+{
+	struct suite *suite = opened_with(
+		"mmlu", &(struct suite_options){.data_folder = golden_path("harness/data"), .sample = 4, .seed = 1234});
+	expect_results(suite, (const double[]){1, 0, 1, 1}, (const bool[]){true, true, true, true},
+		"- acc,none 4 0.7500 0.2500\n"
+		"mmlu_stem acc,none 1 1.0000 nan\n"
+		"mmlu_other acc,none 1 0.0000 nan\n"
+		"mmlu_humanities acc,none 2 1.0000 0.0000\n"
+		"mmlu_abstract_algebra acc,none 1 1.0000 nan\n"
+		"mmlu_business_ethics acc,none 1 0.0000 nan\n"
+		"mmlu_formal_logic acc,none 2 1.0000 0.0000\n");
+	suite_close(suite);
+}
+END_TEST
+
 /* Three members of 10, 1 and 20 documents: the group's accuracy by size, and no standard error (one member has none). */
 START_TEST(a_member_of_one_document)
 {
@@ -362,6 +379,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(samples, a_sample_keeps_the_prompts);
 	TCase *results = test_case(suite, "results", 0);
 	tcase_add_test(results, results_of_groups_and_tasks);
+	tcase_add_test(results, results_of_a_sample);
 	tcase_add_test(results, a_member_of_one_document);
 	TCase *recall = test_case(suite, "recall", 60);
 	tcase_add_test(recall, recall_is_as_long_as_asked);
