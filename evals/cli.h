@@ -71,7 +71,7 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_db, cmd_compare, cmd_diff, cmd_gate, cmd_export, cmd_import;
+	cmd_bench, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate, cmd_export, cmd_import;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -27,6 +27,7 @@ static const struct {
 	{"bench", cmd_bench},
 	{"export", cmd_export},
 	{"import", cmd_import},
+	{"report", cmd_report},
 	{"db", cmd_db},
 };
 

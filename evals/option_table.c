@@ -37,6 +37,10 @@ const struct command_row command_table[] = {
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
 		"multiply-adds, would take at the machine's measured ceilings.\n"},
+	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
+		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
+		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
+		"Plots need gnuplot; without it the tables stand alone.\n"},
 	{"db", DB, 1, CLI_MAX_LIST, "check | vacuum | merge [FILE[:RUN]...] | export FILE", "look after the store",
 		"check    is the file sound: SQLite's own checks, and what assay relies on\n"
 		"vacuum   give free pages back to the file system\n"
@@ -104,7 +108,7 @@ const struct option_row option_table[] = {
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
-	TEXT_OPTION("data", "DIR", DATA | GATE, data,
+	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
 		"data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE | COMPARE | DIFF | GATE, suites, n_suites,
 		"suites by name, or exam files; 'assay list --suites' lists them; run: also divergence from the first "
@@ -165,6 +169,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
+	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0, (STORE & ~EXPORT) | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),

@@ -41,7 +41,7 @@ static void begin_script(struct buf *s, int width, int height)
 		"set encoding utf8\nset terminal svg noenhanced size %d,%d font 'DejaVu Sans,14' background rgb "
 		"'white'\n"
 		"set colorsequence podo\nset datafile missing '?'\nset border 3\nset tics nomirror out\n"
-		"set grid xtics ytics linecolor rgb '#dddddd' linetype 1\nset key outside below center horizontal\n",
+		"set grid xtics ytics linecolor rgb '#dddddd' linetype 1\nset key above center horizontal\n",
 		width, height);
 }
 
@@ -69,9 +69,9 @@ static void forest_row(struct plot *p, const struct endpoint *x, int y)
 	append_number(&p->script, 100 * x->interval.high);
 	buf_append_char(&p->script, ' ');
 	append_number(&p->script, 100 * x->margin);
-	buf_append_text(&p->script, " '");
+	buf_append_text(&p->script, " \"");
 	plot_label(&p->script, x->name);
-	buf_append_text(&p->script, "'\n");
+	buf_append_text(&p->script, "\"\n");
 	buf_printf(&p->alternative, "; %s: %.2f (%.2f to %.2f), margin %.2f", x->name, 100 * x->drop,
 		100 * x->interval.low, 100 * x->interval.high, 100 * x->margin);
 }
@@ -209,8 +209,8 @@ static void speed_title(const struct speed_line *line, bool many_runs, struct bu
 		buf_printf(out, " (run %lld)", (long long)line->run->run.run_id);
 }
 
-/* Requests that the cache holds at once, where that lies within the plot. */
-static void full_mark(const struct speed_line *line, int number, struct buf *out)
+/* Marks the requests that the cache holds at once, where that lies near what was measured. Returns the end of the axis. */
+static int64_t full_mark(const struct speed_line *line, int number, struct buf *out)
 {
 	int64_t tokens = line->first->input_tokens + line->first->output_tokens;
 	int64_t full = tokens > 0 ? line->run->variants[line->first->variant].kv_tokens / tokens : 0;
@@ -219,11 +219,13 @@ static void full_mark(const struct speed_line *line, int number, struct buf *out
 		if (same_line(&line->run->measurements[i], line->first) &&
 			line->run->measurements[i].concurrency > most)
 			most = line->run->measurements[i].concurrency;
-	if (full > 0 && full <= 2 * most)
-		buf_printf(out,
-			"set arrow from %lld, graph 0 to %lld, graph 1 nohead dashtype 2 linewidth 1.5 linecolor %d\n"
-			"set label 'cache full' at %lld, graph 0.05 rotate by 90 offset -0.6,0 textcolor linetype %d\n",
-			(long long)full, (long long)full, number, (long long)full, number);
+	if (full <= 0 || full > 2 * most)
+		return most;
+	buf_printf(out,
+		"set arrow from %lld, graph 0 to %lld, graph 1 nohead dashtype 2 linewidth 1.5 linecolor %d\n"
+		"set label 'cache full' at %lld, graph 0.05 rotate by 90 offset -0.6,%d textcolor linetype %d\n",
+		(long long)full, (long long)full, number, (long long)full, 7 * ((number - 1) % 2), number);
+	return full > most ? full : most;
 }
 
 int plot_throughput(const struct report_data *data, const char *phase, struct plot *out, struct error *e)
@@ -246,8 +248,12 @@ int plot_throughput(const struct report_data *data, const char *phase, struct pl
 		"set logscale x 2\nset yrange [0:*]\nset xlabel 'requests at a time'\nset ylabel '%s tokens per "
 		"second'\n",
 		phase);
-	for (int i = 0; i < n; i++)
-		full_mark(&lines[i], i + 1, &out->script);
+	int64_t most = 1;
+	for (int i = 0; i < n; i++) {
+		int64_t end = full_mark(&lines[i], i + 1, &out->script);
+		most = end > most ? end : most;
+	}
+	buf_printf(&out->script, "set xrange [1:%lld]\n", (long long)(most + (most + 9) / 10));
 	for (int i = 0; i < n; i++) {
 		buf_printf(&out->script,
 			"%s$line%d using 1:2 with linespoints linewidth 2 pointtype %d dashtype %d title '",

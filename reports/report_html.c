@@ -5,7 +5,6 @@
 #include "reports/html.h"
 #include "reports/plot.h"
 #include "reports/report_tables.h"
-#include "reports/report_verdict.h"
 
 /* ---- Pieces ---- */
 
@@ -45,8 +44,9 @@ static int write_plot(struct plot *plot, int status, struct buf *out, struct err
 
 /* ---- Verdicts ---- */
 
-static int write_verdict(const struct verdict *v, size_t number, struct buf *out, struct error *e)
+static int write_verdict(const struct report_page *page, size_t number, struct buf *out, struct error *e)
 {
+	const struct verdict *v = page->verdicts[number - 1];
 	struct table_list tables = {0};
 	struct plot plot = {0};
 	buf_printf(out, "<section id=\"verdict-%zu\">\n<h2>", number);
@@ -58,7 +58,7 @@ static int write_verdict(const struct verdict *v, size_t number, struct buf *out
 	TRY(write_tables(&tables, report_verdict_tables(v, &tables, e), out, e));
 	TRY(write_plot(&plot, plot_forest(v, &plot, e), out, e));
 	TRY(write_plot(&plot, plot_margins(v, &plot, e), out, e));
-	TRY(report_flips_html(v, out, e));
+	TRY(report_flips_html(v, page->find_item, page->find_context, out, e));
 	end_section(out);
 	return 0;
 }
@@ -197,7 +197,7 @@ int report_html_write(const struct report_page *page, struct buf *out, struct er
 	buf_append_text(out, "</header>\n<main>\n");
 	write_notes(page, out);
 	for (size_t i = 0; i < page->n_verdicts; i++)
-		TRY(write_verdict(page->verdicts[i], i + 1, out, e));
+		TRY(write_verdict(page, i + 1, out, e));
 	if (page->data && page->data->n_runs) {
 		TRY(write_accuracy(page->data, out, e));
 		TRY(write_speed(page->data, out, e));

@@ -4,7 +4,7 @@
 #define ASSAY_REPORTS_REPORT_HTML_H
 
 #include "reports/report_data.h"
-#include "reports/verdict.h"
+#include "reports/report_verdict.h"
 
 struct report_page {
 	const char *title;
@@ -13,6 +13,8 @@ struct report_page {
 	const struct report_data *data; /* the runs themselves; NULL: none */
 	const char *const *notes;       /* [n_notes] what could not be compared, and why */
 	size_t n_notes;
+	report_find_item *find_item; /* NULL: flips are shown without their prompts */
+	void *find_context;
 };
 
 /* Appends the page. Plots are drawn by gnuplot where it is installed; without it the tables alone stand. */

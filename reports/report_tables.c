@@ -118,20 +118,19 @@ int report_accuracy_tables(const struct report_data *data, struct table_list *ou
 int report_capacity_table(const struct report_data *data, struct table_list *out, struct error *e)
 {
 	struct report_table *t = table_list_add(out, "capacity", "Capacity and checkpoint size by format", e);
-	const struct report_variant *first = NULL;
 	if (!t)
 		return ERR_MEMORY;
 	table_text_column(t, "variant");
 	table_number_column(t, "weights, MiB");
-	table_number_column(t, "of the first, %");
+	table_number_column(t, "of its run's first, %");
 	table_number_column(t, "KV bytes per token");
 	table_number_column(t, "KV budget, MiB");
 	table_number_column(t, "KV tokens");
-	table_number_column(t, "of the first, %");
+	table_number_column(t, "of its run's first, %");
 	for (size_t r = 0; r < data->n_runs; r++)
 		for (size_t i = 0; i < data->runs[r].n_variants; i++) {
 			const struct report_variant *v = &data->runs[r].variants[i];
-			first = first ? first : v;
+			const struct report_variant *first = data->runs[r].variants;
 			label_cell(t, data, &data->runs[r], i);
 			table_number(t, (double)v->weights_bytes / 1048576, 2);
 			table_percent(t, (double)v->weights_bytes / (double)first->weights_bytes, 1);

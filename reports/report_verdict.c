@@ -5,6 +5,7 @@
 
 #include "engine/base/json_strict.h"
 #include "reports/html.h"
+#include "reports/word_diff.h"
 
 /* ---- Tables ---- */
 
@@ -231,51 +232,29 @@ void report_banner_markdown(const struct verdict *v, struct buf *out)
 
 /* ---- Flips ---- */
 
-static bool is_space(char c)
+/* One side of a diff, what the other has not marked, cut at the limit. */
+static void append_answer(struct buf *out, const struct word_diff *diff, size_t length, enum word_change mine)
 {
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
-/* Where the two texts begin to differ, and how many bytes at their ends are the same; both at the edge of a word. */
-static void find_difference(struct str a, struct str b, size_t *begin, size_t *end)
-{
-	size_t shorter = a.length < b.length ? a.length : b.length;
-	*begin = *end = 0;
-	while (*begin < shorter && a.data[*begin] == b.data[*begin])
-		++*begin;
-	if (*begin == a.length && *begin == b.length)
-		return;
-	while (*begin > 0 && !is_space(a.data[*begin - 1]))
-		--*begin;
-	while (*end < shorter - *begin && a.data[a.length - 1 - *end] == b.data[b.length - 1 - *end])
-		++*end;
-	while (*end > 0 && !is_space(a.data[a.length - *end]))
-		--*end;
-}
-
-/* One answer, what differs marked, cut at the limit. */
-static void append_answer(struct buf *out, struct str s, size_t begin, size_t end, const char *mark)
-{
+	const char *mark = mine == WORD_REMOVED ? "del" : "ins";
 	size_t left = REPORT_ANSWER_BYTES;
-	const struct str parts[] = {
-		{s.data, begin}, {s.data + begin, s.length - begin - end}, {s.data + s.length - end, end}};
 	buf_append_text(out, "<pre>");
-	for (int i = 0; i < 3; i++) {
-		if (parts[i].length == 0 || left == 0)
+	for (size_t i = 0; i < diff->n && left > 0; i++) {
+		const struct word_run *run = &diff->runs[i];
+		bool marked = run->change == mine;
+		if (!marked && run->change != WORD_SAME)
 			continue;
-		size_t shown = parts[i].length < left ? parts[i].length : left;
-		bool marked = i == 1;
+		size_t shown = run->text.length < left ? run->text.length : left;
 		if (marked)
 			buf_printf(out, "<%s>", mark);
-		html_text_cut(out, parts[i], shown);
+		html_text_cut(out, run->text, shown);
 		if (marked)
 			buf_printf(out, "</%s>", mark);
 		left -= shown;
 	}
-	if (s.length == 0)
+	if (length == 0)
 		buf_append_text(out, "<span class=\"cut\">nothing</span>");
-	else if (left == 0 && s.length > REPORT_ANSWER_BYTES)
-		buf_append_text(out, "<span class=\"cut\"> (cut: the whole answer is in the store)</span>");
+	else if (length > REPORT_ANSWER_BYTES)
+		buf_printf(out, "<span class=\"cut\"> (cut: %zu bytes in all)</span>", length);
 	buf_append_text(out, "</pre>\n");
 }
 
@@ -339,30 +318,58 @@ static void append_side(struct buf *out, const char *side, const struct store_sa
 	buf_free(&extracted);
 }
 
-static void append_flip(struct buf *out, const struct suite_pairs *suite, const struct pair *p)
+static void append_item(struct buf *out, const struct report_item *item)
+{
+	if (item->gold.length) {
+		buf_append_text(out, "<p><strong>Right answer</strong>: ");
+		html_text_cut(out, item->gold, REPORT_ANSWER_BYTES);
+		buf_append_text(out, "</p>\n");
+	}
+	if (item->prompt.length) {
+		/* The question is at the end, behind the solved examples. */
+		size_t skipped =
+			item->prompt.length > REPORT_ANSWER_BYTES ? item->prompt.length - REPORT_ANSWER_BYTES : 0;
+		while (skipped > 0 && ((unsigned char)item->prompt.data[skipped] & 0xc0) == 0x80)
+			skipped--;
+		buf_append_text(out, "<details>\n<summary>Prompt</summary>\n<pre>");
+		if (skipped)
+			buf_printf(out, "<span class=\"cut\">%zu bytes before … </span>", skipped);
+		html_text(out, (struct str){item->prompt.data + skipped, item->prompt.length - skipped});
+		buf_append_text(out, "</pre>\n</details>\n");
+	}
+}
+
+static int append_flip(struct buf *out, const struct suite_pairs *suite, const struct pair *p,
+	const struct report_item *item, struct error *e)
 {
 	struct buf a = {0}, b = {0};
-	size_t begin = 0, end = 0;
+	struct word_diff diff = {0};
 	pair_response(p->baseline, &a);
 	pair_response(p->candidate, &b);
-	find_difference(buf_str(&a), buf_str(&b), &begin, &end);
+	int status = buf_check(&a, e);
+	if (status == 0)
+		status = buf_check(&b, e);
+	if (status == 0)
+		status = word_diff_make(buf_str(&a), buf_str(&b), &diff, e);
 	buf_printf(out, "<details>\n<summary>%s ", pair_is_regression(p) ? "▼ lost:" : "▲ won:");
 	html_text(out, str_of(p->baseline->task));
 	buf_printf(out, " document %" PRId64 "</summary>\n", p->baseline->doc_id);
+	append_item(out, item);
 	append_divergence(out, p->baseline, p->candidate);
 	buf_append_text(out, "<div class=\"sides\">\n<div>\n");
 	append_side(out, "Baseline", p->baseline, suite->metric);
-	append_answer(out, buf_str(&a), begin, end, "del");
+	append_answer(out, &diff, a.length, WORD_REMOVED);
 	buf_append_text(out, "</div>\n<div>\n");
 	append_side(out, "Candidate", p->candidate, suite->metric);
-	append_answer(out, buf_str(&b), begin, end, "ins");
+	append_answer(out, &diff, b.length, WORD_ADDED);
 	buf_append_text(out, "</div>\n</div>\n</details>\n");
-	out->failed = out->failed || a.failed || b.failed;
+	word_diff_free(&diff);
 	buf_free(&a);
 	buf_free(&b);
+	return status;
 }
 
-int report_flips_html(const struct verdict *v, struct buf *out, struct error *e)
+int report_flips_html(const struct verdict *v, report_find_item *find, void *context, struct buf *out, struct error *e)
 {
 	int64_t shown = 0, all = 0;
 	for (int regressions = 1; regressions >= 0; regressions--)
@@ -374,10 +381,13 @@ int report_flips_html(const struct verdict *v, struct buf *out, struct error *e)
 					continue;
 				if (all++ == 0)
 					buf_append_text(out, "<h3>Flips, regressions first</h3>\n");
-				if (shown < REPORT_FLIPS) {
-					append_flip(out, suite, p);
-					shown++;
-				}
+				if (shown == REPORT_FLIPS)
+					continue;
+				struct report_item item = {0};
+				if (find && !find(context, &v->pairing->baseline, p->baseline, &item))
+					item = (struct report_item){0};
+				TRY(append_flip(out, suite, p, &item, e));
+				shown++;
 			}
 		}
 	if (all > shown)

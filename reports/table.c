@@ -155,7 +155,7 @@ void table_cell_show(const struct report_table *t, const struct table_cell *cell
 
 static bool is_markdown_mark(int32_t c)
 {
-	return c > 0 && c < 128 && strchr("\\`*_{}[]<>()#+!|~&@:", c) != NULL;
+	return c > 0 && c < 128 && strchr("\\`*_[]<>#|~&@", c) != NULL;
 }
 
 void markdown_text(struct buf *out, struct str s)
@@ -234,14 +234,16 @@ static void csv_cell(const struct report_table *t, const struct table_cell *cell
 
 void table_csv_header(struct buf *out)
 {
-	buf_append_text(out, "table,row,column,value\r\n");
+	buf_append_text(out, "table,subject,row,column,value\r\n");
 }
 
-void table_csv(const struct report_table *t, struct buf *out)
+void table_csv(const struct report_table *t, const char *subject, struct buf *out)
 {
 	for (size_t i = 0; i < t->n_cells; i++) {
 		const struct table_cell *column = &t->columns[i % (size_t)t->n_columns];
-		buf_printf(out, "%s,%zu,", t->id, i / (size_t)t->n_columns + 1);
+		buf_printf(out, "%s,", t->id);
+		csv_text(out, str_of(subject));
+		buf_printf(out, ",%zu,", i / (size_t)t->n_columns + 1);
 		csv_text(out, table_cell_text(t, column));
 		buf_append_char(out, ',');
 		csv_cell(t, &t->cells[i], out);

@@ -61,8 +61,9 @@ struct str table_cell_text(const struct report_table *t, const struct table_cell
 void table_markdown(const struct report_table *t, struct buf *out);
 void markdown_text(struct buf *out, struct str s);
 
-/* CSV (RFC 4180), one line a cell: table,row,column,value; numbers in full. The header line stands alone. */
+/* CSV (RFC 4180), one line a cell: table,subject,row,column,value; numbers in full. subject: what the table is about,
+ * where several of one name are written. The header line stands alone. */
 void table_csv_header(struct buf *out);
-void table_csv(const struct report_table *t, struct buf *out);
+void table_csv(const struct report_table *t, const char *subject, struct buf *out);
 
 #endif
