@@ -6,6 +6,7 @@
 #include "engine/base/json_strict.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/divergence.h"
 #include "evals/suite.h"
 #include "reports/store_care.h"
 #include "reports/store_merge.h"
@@ -212,7 +213,7 @@ static int merge_sources(struct db *d, struct sources *s, struct error *e)
 	if (o->n_arguments == 1)
 		TRY(open_source(s, d->path, e));
 	TRY(store_open(d->path, &d->store, e));
-	TRY(store_merge(d->store, s->shards, s->n_shards, mean, &run_id, e));
+	TRY(store_merge(d->store, s->shards, s->n_shards, mean, divergence_own_results, &run_id, e));
 	if (o->json)
 		buf_printf(&d->out, "{\"schema_version\": 1, \"run\": %" PRId64 ", \"shards\": %zu}\n", run_id,
 			s->n_shards);

@@ -179,9 +179,10 @@ cleanup:
 /* ---- Results ---- */
 
 struct putter {
-	struct store *store;
+	store_visit_result *visit;
+	void *context;
 	int64_t variant_id;
-	const char *task; /* NULL: the whole */
+	const char *task; /* the suite: the whole */
 	size_t n;         /* tokens */
 	int64_t documents;
 };
@@ -195,7 +196,7 @@ static int put(const struct putter *p, const char *metric, double value, double 
 		.n = p->documents,
 		.value = value,
 		.stderr_value = stderr_value};
-	return store_suite_result_put(p->store, &result, e);
+	return p->visit(p->context, &result, e);
 }
 
 /* Mean over tokens. Tokens of one document are no independent draws: the error is the larger of both. */
@@ -274,11 +275,14 @@ static int put_range(struct putter p, const struct series *s, size_t from, size_
 	return put_exp(&p, "perplexity,none", s->logprob + from, cluster, e);
 }
 
-int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_id, struct error *e)
+int divergence_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_result *visit, void *context, struct error *e)
 {
+	if (strcmp(suite, divergence_suite) != 0)
+		return 0;
 	struct collection c = {0};
-	struct putter p = {.store = store, .variant_id = variant_id};
-	int status = store_samples_each(store, run_id, variant_id, divergence_suite, sample_collect, &c, e);
+	struct putter p = {.visit = visit, .context = context, .variant_id = variant_id, .task = divergence_suite};
+	int status = store_samples_each(s, run_id, variant_id, divergence_suite, sample_collect, &c, e);
 
 	if (status == 0)
 		status = put_range(p, &c.all, 0, c.all.n, e);
@@ -287,5 +291,16 @@ int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_
 		status = put_range(p, &c.all, c.tasks[i].from, c.tasks[i].to, e);
 	}
 	collection_free(&c);
-	return status;
+	return status < 0 ? status : 1;
+}
+
+static int result_store(void *context, const struct store_result *result, struct error *e)
+{
+	return store_suite_result_put(context, result, e);
+}
+
+int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_id, struct error *e)
+{
+	int status = divergence_own_results(store, run_id, variant_id, divergence_suite, result_store, store, e);
+	return status < 0 ? status : 0;
 }

@@ -28,6 +28,7 @@ struct merge {
 	struct part *parts; /* by index, once they are checked */
 	size_t n;
 	store_mean *mean;
+	store_own_results *own_results;
 	int64_t run_id;
 };
 
@@ -514,6 +515,11 @@ static int put_result(struct merge *m, const struct store_result *r, struct erro
 	return store_run_statement(m->target, &b, "store a result", e);
 }
 
+static int put_own(void *context, const struct store_result *r, struct error *e)
+{
+	return put_result(context, r, e);
+}
+
 static int has_result(struct merge *m, const struct store_result *r, int64_t *count, struct error *e)
 {
 	struct store_binder b = {0};
@@ -555,8 +561,11 @@ static int join_result(void *context, const struct store_result *r, struct error
 	TRY(has_result(m, &joined, &count, e));
 	if (count)
 		return 0;
+	int status = m->own_results(m->target, m->run_id, variant_id, r->suite, put_own, m, e);
+	if (status != 0)
+		return status < 0 ? status : 0;
 	struct values v = {.task = r->task, .metric = r->metric, .whole = strcmp(r->task, r->suite) == 0};
-	int status = store_samples_each(m->target, m->run_id, variant_id, r->suite, take_value, &v, e);
+	status = store_samples_each(m->target, m->run_id, variant_id, r->suite, take_value, &v, e);
 	if (status == 0 && v.n > 0) {
 		joined.n = v.n;
 		m->mean(v.values, v.n, &joined.value, &joined.stderr_value);
@@ -588,10 +597,10 @@ static int merge_all(struct merge *m, struct error *e)
 	return join_results(m, e);
 }
 
-int store_merge(
-	struct store *s, const struct store_shard *shards, size_t n, store_mean *mean, int64_t *run_id, struct error *e)
+int store_merge(struct store *s, const struct store_shard *shards, size_t n, store_mean *mean,
+	store_own_results *own_results, int64_t *run_id, struct error *e)
 {
-	struct merge m = {.target = s, .mean = mean, .parts = mem_calloc(n, sizeof(*m.parts), e)};
+	struct merge m = {.target = s, .mean = mean, .own_results = own_results, .parts = mem_calloc(n, sizeof(*m.parts), e)};
 	int status = m.parts ? 0 : ERR_MEMORY;
 	for (; m.parts && m.n < n && status == 0; m.n++)
 		status = part_read(&m.parts[m.n], &shards[m.n], e);

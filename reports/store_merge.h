@@ -13,6 +13,11 @@ struct store_shard {
 /* Mean of n values and its standard error. */
 typedef void store_mean(const double *values, int n, double *value, double *stderr_value);
 
+/* Calls visit for every result of a suite under one variant whose results are more than means of its answers' metrics,
+ * computed from the answers in s: 1. A suite whose results are means: 0, without a visit. */
+typedef int store_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_result *visit, void *context, struct error *e);
+
 /* Whether a run's provenance says that it is a shard. */
 bool store_run_is_shard(const struct store_run *run);
 
@@ -20,7 +25,7 @@ bool store_run_is_shard(const struct store_run *run);
  * computed again from the answers.
  * ERR_INPUT, naming the runs: no shard, not complete, of different configurations, one twice, one missing, an answer
  * that belongs to another shard, not all items answered, joined before. PRECOND: n > 0, s writes no run. */
-int store_merge(struct store *s, const struct store_shard *shards, size_t n, store_mean *mean, int64_t *run_id,
-	struct error *e);
+int store_merge(struct store *s, const struct store_shard *shards, size_t n, store_mean *mean,
+	store_own_results *own_results, int64_t *run_id, struct error *e);
 
 #endif
