@@ -223,7 +223,7 @@ static int64_t full_mark(const struct speed_line *line, int number, struct buf *
 		return most;
 	buf_printf(out,
 		"set arrow from %lld, graph 0 to %lld, graph 1 nohead dashtype 2 linewidth 1.5 linecolor %d\n"
-		"set label 'cache full' at %lld, graph 0.05 rotate by 90 offset -0.6,%d textcolor linetype %d\n",
+		"set label 'cache full' at %lld, graph 0.05 rotate by 90 offset -1.4,%d textcolor linetype %d\n",
 		(long long)full, (long long)full, number, (long long)full, 7 * ((number - 1) % 2), number);
 	return full > most ? full : most;
 }

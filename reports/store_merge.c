@@ -600,7 +600,8 @@ static int merge_all(struct merge *m, struct error *e)
 int store_merge(struct store *s, const struct store_shard *shards, size_t n, store_mean *mean,
 	store_own_results *own_results, int64_t *run_id, struct error *e)
 {
-	struct merge m = {.target = s, .mean = mean, .own_results = own_results, .parts = mem_calloc(n, sizeof(*m.parts), e)};
+	struct merge m = {
+		.target = s, .mean = mean, .own_results = own_results, .parts = mem_calloc(n, sizeof(*m.parts), e)};
 	int status = m.parts ? 0 : ERR_MEMORY;
 	for (; m.parts && m.n < n && status == 0; m.n++)
 		status = part_read(&m.parts[m.n], &shards[m.n], e);

@@ -147,6 +147,24 @@ START_TEST(it_goes_on_where_it_stopped_whatever_the_engine_does)
 }
 END_TEST
 
+START_TEST(joined_shards_are_the_unsplit_run)
+{
+	const char *folder = scratch_folder(), *whole = path_in(folder, "whole.db"), *db = path_in(folder, "a.db");
+	expect_done(RESUMED(whole));
+	expect_done(RESUMED(db, "--shard", "1/2"));
+	expect_done(RESUMED(db, "--shard", "2/2"));
+	expect_done(RUN("db", "merge", "--db", db));
+	static const char results[] =
+		"SELECT name, metric, n, value, stderr FROM suite_result JOIN variant USING "
+		"(variant_id) WHERE suite = 'divergence' AND suite_result.run_id = (SELECT max(run_id) "
+		"FROM run) ORDER BY name, metric";
+	struct buf expected = sql(whole, results), actual = sql(db, results);
+	expect_same(&actual, &expected);
+	buf_free(&expected);
+	buf_free(&actual);
+}
+END_TEST
+
 START_TEST(another_text_is_another_run)
 {
 	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *text = path_in(folder, "t.txt");
@@ -207,6 +225,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(all, beside_suites_it_reads_their_answers);
 	tcase_add_test(all, a_text_is_read_in_full_and_finer_groups_are_nearer);
 	tcase_add_test(all, it_goes_on_where_it_stopped_whatever_the_engine_does);
+	tcase_add_test(all, joined_shards_are_the_unsplit_run);
 	tcase_add_test(all, another_text_is_another_run);
 	tcase_add_test(all, what_cannot_be_measured_is_said);
 	tcase_add_test(all, windows_that_do_not_fit_are_counted_as_errors);
