@@ -111,8 +111,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
 		"data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE | COMPARE | DIFF | GATE, suites, n_suites,
-		"suites by name, or exam files; 'assay list --suites' lists them; run: also divergence from the first "
-		"variant"),
+		"suites by name, or exam files; 'assay list --suites' lists them"),
 	INT_OPTION("fewshot", "K", RUN | PROMPTS, fewshot, 0, 1000,
 		"solved examples before each question; default: the suite's own"),
 	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,
@@ -163,9 +162,9 @@ const struct option_row option_table[] = {
 	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
 	TEXT_OPTION("lm-eval", "DIR", EXPORT | IMPORT, lm_eval, "folder of lm-evaluation-harness's files"),
 	LIST_OPTION("rename", "OLD=NEW", OPTION_LIST, IMPORT, renames, n_renames,
-		"the task or group OLD is assay's suite NEW; both may end with * for the same rest; repeatable"),
-	TEXT_OPTION("text", "FILE", RUN, text,
-		"what --suite divergence reads; default: the first variant's own answers to the other suites"),
+		"call task or group OLD by the suite's name NEW ('my_*=*' does many); repeatable"),
+	TEXT_OPTION(
+		"text", "FILE", RUN, text, "what --suite divergence reads; default: the first variant's own answers"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
