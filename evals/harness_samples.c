@@ -300,7 +300,7 @@ int harness_samples_each(const char *path, const char *suite, const char *task, 
 	*documents = 0;
 	if (status == 0)
 		status = find_places(buf_str(&text), path, &places, e);
-	if (status == 0)
+	if (status == 0 && places.count > 0)
 		qsort(places.items, places.count, sizeof(*places.items), by_document);
 	for (size_t i = 0, next; i < places.count && status == 0; i = next) {
 		for (next = i + 1; next < places.count && places.items[next].doc_id == places.items[i].doc_id;)
