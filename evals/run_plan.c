@@ -6,6 +6,7 @@
 #include "evals/divergence.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
+#include "evals/suite_task.h"
 #include "evals/suite_type.h"
 
 /* What the bundled model can do of the suites that the bundled data has, in the order in which people read them. */
@@ -187,6 +188,26 @@ static void append_files(const struct suite *s, struct buf *out)
 	buf_append_char(out, ']');
 }
 
+/* Which tasks a suite of several has, and which groups they are pooled in: what its results were made of. */
+static void append_tasks(const struct suite *s, struct buf *out)
+{
+	if (suite_task_count(s) < 2)
+		return;
+	buf_append_text(out, ", \"tasks\": [");
+	for (int i = 0; i < suite_task_count(s); i++) {
+		const struct suite_task *task = suite_task(s, i);
+		buf_append_text(out, i ? ", {\"name\": " : "{\"name\": ");
+		json_write_string(str_of(task->name), false, out);
+		buf_append_text(out, ", \"group\": ");
+		if (task->group)
+			json_write_string(str_of(task->group), false, out);
+		else
+			buf_append_text(out, "null");
+		buf_append_char(out, '}');
+	}
+	buf_append_char(out, ']');
+}
+
 void run_plan_provenance(
 	const struct run_plan *p, const struct engine_facts *f, const char *whole_hash, struct buf *out)
 {
@@ -226,6 +247,7 @@ void run_plan_provenance(
 		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s),
 			suite_total(s));
 		append_files(s, out);
+		append_tasks(s, out);
 		buf_append_char(out, '}');
 	}
 	buf_append_text(out, "]}");

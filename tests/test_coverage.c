@@ -1,5 +1,5 @@
-/* Whether intervals cover what they say they cover, and gates pass no more than they may: by enumeration of all outcomes
- * where there are few, by simulation, and the one against the other. */
+/* Whether intervals cover what they say they cover, and gates pass no more than they may: by enumeration of all
+ * outcomes where there are few, by simulation, and the one against the other. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -172,7 +172,8 @@ static const struct {
 } gates[] = {{50, 0.01}, {50, 0.05}, {50, 0.1}, {300, 0.01}, {300, 0.05}, {300, 0.1}, {1319, 0.01}, {1319, 0.05},
 	{1319, 0.1}, {14042, 0.01}, {14042, 0.05}, {14042, 0.1}};
 
-/* A true drop of exactly the margin is one that must not pass: it may, with probability alpha. The same for a failure. */
+/* A true drop of exactly the margin is one that must not pass: it may, with probability alpha. The same for a
+ * failure. */
 START_TEST(the_gate_is_wrong_no_more_often_than_alpha)
 {
 	const double margin = 0.01, alpha = 0.05;

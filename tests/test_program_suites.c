@@ -98,6 +98,11 @@ START_TEST(tasks_are_shown_by_show)
 	outcome_free(&o);
 	expect_sql(db, "SELECT for_gating, count(DISTINCT task) FROM run JOIN sample USING (run_id)", "0|13\n");
 	expect_sql(db,
+		"SELECT json_array_length(provenance, '$.suites[0].tasks'), json_extract(provenance, "
+		"'$.suites[0].tasks[1].name'), json_type(provenance, '$.suites[0].tasks[1].group'), "
+		"json_type(provenance, '$.suites[1].tasks') FROM run",
+		"12|mmlu_animal_sounds|null|-\n");
+	expect_sql(db,
 		"SELECT abs(whole.value - sum(part.value * part.n) / sum(part.n)) < 1e-12 FROM suite_result AS whole"
 		" JOIN suite_result AS part USING (suite) WHERE whole.task = 'mmlu' AND part.task <> 'mmlu'",
 		"1\n");

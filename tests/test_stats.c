@@ -13,8 +13,8 @@ const char *const test_program_name = "stats";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The value, rounded to as many digits as expected has, is expected; the last digit of what a double holds may differ by
- * a few units. */
+/* The value, rounded to as many digits as expected has, is expected; the last digit of what a double holds may
+ * differ by a few units. */
 static void expect_digits(const char *name, double value, const char *expected)
 {
 	double wanted = strtod(expected, NULL);
