@@ -43,6 +43,10 @@ struct options {
 	double deadline; /* seconds of a request; 0: none */
 	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
+	const char *text; /* run: what divergence reads; NULL: the baseline's answers */
+	/* export, import */ const char *lm_eval;
+	const char *renames[CLI_MAX_LIST]; /* OLD=NEW */
+	int n_renames;
 	const char *html, *markdown, *csv; /* files to write; NULL: none */
 	const char *shard;                 /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
@@ -87,7 +91,7 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_overhead, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate;
+	cmd_bench, cmd_overhead, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate, cmd_export, cmd_import;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -27,6 +27,8 @@ static const struct {
 	{"gate", cmd_gate},
 	{"bench", cmd_bench},
 	{"overhead", cmd_overhead},
+	{"export", cmd_export},
+	{"import", cmd_import},
 	{"report", cmd_report},
 	{"db", cmd_db},
 };

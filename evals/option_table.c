@@ -59,6 +59,15 @@ const struct command_row command_table[] = {
 		"itself,\n"
 		"         into one run of the store\n"
 		"export   write a copy to a new FILE, also while a run writes\n"},
+	{"export", EXPORT, 1, 1, "RUN[:VARIANT]", "write a run as lm-evaluation-harness would",
+		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl "
+		"for each "
+		"task,\n"
+		"and prints its name.\n"},
+	{"import", IMPORT, 0, 0, "", "take runs of lm-evaluation-harness into the store",
+		"Each results_<time>.json in DIR, or in folders in it, becomes a run, with the samples beside it (the "
+		"harness\n"
+		"writes them with --log_samples). What was imported before is not imported again.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -74,8 +83,8 @@ enum {
 	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | TEMPLATE,
 	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
 	ENGINE = GUARDED | OVERHEAD,
-	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD,
-	DATA = RUN | LIST | PROMPTS | RESCORE,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | EXPORT | IMPORT,
+	DATA = RUN | LIST | PROMPTS | RESCORE | EXPORT,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
@@ -202,6 +211,11 @@ const struct option_row option_table[] = {
 	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
 		"guard levels to compare with none; default pages"),
 	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),
+	TEXT_OPTION("lm-eval", "DIR", EXPORT | IMPORT, lm_eval, "folder of lm-evaluation-harness's files"),
+	LIST_OPTION("rename", "OLD=NEW", OPTION_LIST, IMPORT, renames, n_renames,
+		"call task or group OLD by the suite's name NEW ('my_*=*' does many); repeatable"),
+	TEXT_OPTION(
+		"text", "FILE", RUN, text, "what --suite divergence reads; default: the first variant's own answers"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
@@ -209,8 +223,9 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0,
-		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH | OVERHEAD, json,
-		"print JSON"),
+		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | IMPORT | GENERATE | LOGPROBS | RESCORE | BENCH |
+			OVERHEAD,
+		json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

@@ -15,6 +15,8 @@ enum command_bit {
 	RESCORE = 128,
 	BENCH = 256,
 	OVERHEAD = 512,
+	EXPORT = 1 << 14,
+	IMPORT = 1 << 15,
 	TEMPLATE = 1 << 16,
 	COMPARE = 1 << 17,
 	DIFF = 1 << 18,

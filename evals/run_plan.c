@@ -4,18 +4,20 @@
 
 #include "engine/base/file.h"
 #include "evals/chat_date.h"
+#include "evals/divergence.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 #include "evals/suite_task.h"
+#include "evals/suite_type.h"
 
 /* What the bundled model can do of the suites that the bundled data has, in the order in which people read them. */
 static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
 enum { POCKET_SUITES = 3 };
 
-static int suites_open(struct run_plan *p, struct error *e)
+static struct suite_options suite_options_of(const struct run_plan *p)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {.data_folder = p->data,
+	return (struct suite_options){.data_folder = p->data,
 		.fewshot = o->fewshot,
 		.limit = o->limit,
 		.sample = o->sample,
@@ -28,6 +30,12 @@ static int suites_open(struct run_plan *p, struct error *e)
 		.apply_chat_template = o->apply_chat_template,
 		.multiturn = chat_is_multiturn(o),
 		.system_instruction = o->system_instruction};
+}
+
+static int suites_open(struct run_plan *p, struct error *e)
+{
+	const struct options *o = p->options;
+	struct suite_options so = suite_options_of(p);
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
@@ -36,6 +44,12 @@ static int suites_open(struct run_plan *p, struct error *e)
 	TRY(engine_context_length(p->model, &so.max_positions, e));
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
+		if (strcmp(name, divergence_suite) == 0) {
+			p->divergence.wanted = true;
+			continue;
+		}
+		if (!suite_type_find(name))
+			return suite_unknown(name, divergence_suite, e);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
 		for (int j = 0; j < p->n_suites; j++)
 			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
@@ -91,10 +105,13 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(engine_text_open(p->model, &p->text, e));
 	TRY(chat_setup_open(&p->chat, o, p->model, e));
 	TRY(suites_open(p, e));
-	if (run_plan_items(p) == 0)
+	if (run_plan_items(p) == 0 && !p->divergence.wanted)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
 			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
 	TRY(model_files_hash(p, e));
+	struct suite_options so = suite_options_of(p);
+	TRY(divergence_plan_make(
+		&p->divergence, o, p->divergence.wanted, p->n_variants, p->suites, p->n_suites, &so, p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
 }
@@ -103,6 +120,7 @@ void run_plan_free(struct run_plan *p)
 {
 	for (int i = 0; i < p->n_suites; i++)
 		suite_close(p->suites[i]);
+	divergence_plan_free(&p->divergence);
 	engine_text_close(p->text);
 	chat_setup_close(&p->chat);
 	free(p->model);
@@ -154,6 +172,7 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 				item->prompt_hash, item->target_hash, item->max_tokens);
 		}
 	}
+	divergence_plan_identity(&p->divergence, p->options->limit, &line);
 	int status = buf_check(&line, e);
 	sha256_update(hash, buf_text(&line), line.length);
 	sha256_finish(hash, out);
@@ -251,6 +270,9 @@ void run_plan_provenance(
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
 	buf_printf(out, ", \"tool_format\": \"%s\", \"chat\": ", tool_format_name(p->chat.tool_format));
 	append_chat(p, out);
+	buf_append_text(out, ", \"data\": ");
+	json_write_string(str_of(p->data), false, out);
+	divergence_plan_provenance(&p->divergence, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
@@ -278,6 +300,7 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_suites; i++)
 		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
 			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+	divergence_plan_print(&p->divergence, p->engines[0].variant.name, out);
 	if (p->shard.count)
 		buf_printf(out, "shard     %d of %d: the documents whose id modulo %d is %d\n", p->shard.index,
 			p->shard.count, p->shard.count, p->shard.index - 1);

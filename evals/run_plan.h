@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "evals/chat_setup.h"
 #include "evals/cli.h"
+#include "evals/divergence_plan.h"
 #include "evals/shard.h"
 #include "evals/suite.h"
 
@@ -16,6 +17,7 @@ struct run_plan {
 	int n_variants;
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
+	struct divergence_plan divergence;
 	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
 	struct chat_setup chat;

@@ -413,6 +413,11 @@ const struct suite_item *suite_item(const struct suite *s, int i)
 	return &s->items[i];
 }
 
+double suite_version(const struct suite *s, bool group)
+{
+	return group ? s->type->group_version : s->type->version;
+}
+
 int suite_find(const struct suite *s, const char *task, int64_t doc_id)
 {
 	for (int t = 0, low = 0; t < s->tasks.count; t++) {

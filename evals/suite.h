@@ -110,6 +110,8 @@ int suite_count(const struct suite *s);                /* items, after limit or 
 int suite_total(const struct suite *s);                /* documents before */
 bool suite_is_sample(const struct suite *s);           /* items were chosen by hash from the suite as one */
 int suite_fewshot(const struct suite *s);              /* shots in use */
+/* Version of lm-evaluation-harness's tasks, or of the groups of them; 0: assay's own. */
+double suite_version(const struct suite *s, bool group);
 const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
 /* Items are ordered by task and doc_id. */
 const struct suite_item *suite_item(const struct suite *s, int i);

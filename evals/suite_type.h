@@ -52,6 +52,7 @@ struct suite_type {
 	const char *name;       /* as --suite takes it */
 	const char *also;       /* what else --suite takes for it, for people: "mmlu_<subject>"; NULL: nothing */
 	const char *definition; /* one line for people */
+	double version, group_version; /* of lm-evaluation-harness's tasks and their groups; 0: assay's own */
 	enum request_kind kind;
 	const char *const *metrics; /* [n_metrics] "metric,filter" */
 	int n_metrics;
