@@ -88,6 +88,10 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 		return false;
 	}
 	radix_cache_make_room(&in->cache, needed - m->n_pages);
+	if (in->pool->n_free < needed - m->n_pages) { /* the counts are wrong: what is missing may come back */
+		match_release(in, m, r->map.pages, r->id);
+		return false;
+	}
 	for (int i = 0; i < m->n_pages; i++)
 		page_map(in, r, r->map.pages[i]);
 	r->map.n_indexed = m->n_pages;
@@ -130,14 +134,16 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 }
 
 /* n_shared: tokens in pages of the cache. */
-static void admission_tell(struct instance *in, const struct request *r, int n_shared)
+static void admission_tell(struct instance *in, struct request *r, int n_shared)
 {
-	in->pool->guard->request_admitted(in->pool->guard_state,
-		&(struct kv_guard_admission){.request = r->id,
-			.writer = in->writer,
-			.tokens = r->tokens,
-			.n_shared = n_shared,
-			.n_ready = r->n_computed});
+	struct kv_guard_admission a = {.request = r->id,
+		.writer = in->writer,
+		.tokens = r->tokens,
+		.n_shared = n_shared,
+		.n_ready = r->n_computed};
+
+	if (in->pool->guard->request_admitted(in->pool->guard_state, &a, r->ended ? NULL : &r->error) < 0)
+		request_fail(r);
 	in->pool->guard->audit(in->pool->guard_state);
 }
 
@@ -172,6 +178,8 @@ bool instance_grow(struct instance *in, struct request *r)
 		if (kv_pool_available(in->pool) == 0)
 			return false;
 		radix_cache_make_room(&in->cache, 1);
+		if (in->pool->n_free == 0)
+			return false;
 		page_map_fresh(in, r);
 	}
 	return true;
@@ -225,7 +233,7 @@ static bool may_index(const struct instance *in, const struct mapping *map)
 	const uint8_t *cached = in->pool->cached;
 	int i = map->n_indexed;
 
-	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
+	return in->caching && map->pages[i] > 0 && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
 }
 
 /* Tokens that another request may find in this instance: where prompts arrive, those alone, since what was generated was
