@@ -57,8 +57,8 @@ static void append_message(const char *role, struct str content, struct buf *out
 	buf_append_char(out, '}');
 }
 
-/* Stands behind the beginning of an answer, to find where a template ends that message; transformers' own way, the blank
- * included: a template that trims the message leaves it out. */
+/* Stands behind the beginning of an answer, to find where a template ends that message; transformers' own way, the
+ * blank included: a template that trims the message leaves it out. */
 static const char open_end[] = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /* A conversation whose last message goes on: what the template writes behind it is cut off. */
@@ -153,7 +153,7 @@ int conversation_append_plain(struct conversation *c, const struct suite_type *t
 	bool has_system = c->options->system_instruction || c->task->description;
 	if (status != ERR_INPUT || !has_system)
 		return status;
-	/* lm-evaluation-harness's rule for a template that refuses a system message; the first refusal is the one to tell */
+	/* lm-evaluation-harness's rule for a template that refuses a system message; the first refusal is told */
 	struct error second;
 	if (append_conversation(c, type, shots, doc, false, &second) < 0)
 		return status;

@@ -158,9 +158,12 @@ static void decode_percent(struct str text, struct buf *out)
 	for (size_t i = 0; i < text.length; i++) {
 		int high = i + 2 < text.length && text.data[i] == '%' ? hex_digit(text.data[i + 1]) : -1;
 		int low = high >= 0 ? hex_digit(text.data[i + 2]) : -1;
-		if (low >= 0)
+		char byte = text.data[i];
+		if (low >= 0) {
+			byte = (char)(high << 4 | low);
 			i += 2;
-		buf_append_char(out, low >= 0 ? (char)(high << 4 | low) : text.data[i]);
+		}
+		buf_append_char(out, byte);
 	}
 }
 

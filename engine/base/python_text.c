@@ -65,8 +65,8 @@ static bool cased_follows(struct str text, size_t position)
 	return false;
 }
 
-/* The small form of the character at *position, which moves behind it. after_cased: the last character that casing does
- * not look past was a cased one. */
+/* The small form of the character at *position, which moves behind it. after_cased: the last character that casing
+ * does not look past was a cased one. */
 static void append_lower(struct str text, size_t *position, bool after_cased, struct buf *out)
 {
 	int32_t c = utf8_next(text, position);
@@ -121,7 +121,8 @@ void python_lower(struct str text, struct buf *out)
 
 /* ---- Capitals ---- */
 
-/* Characters whose capital, alone or at the beginning of a word, is more than one character (Unicode's SpecialCasing). */
+/* Characters whose capital, alone or at the beginning of a word, is more than one character (Unicode's
+ * SpecialCasing). */
 static const struct {
 	int32_t small, upper[3], title[3];
 } long_capitals[] = {

@@ -217,8 +217,10 @@ static int text_count(struct jinja_run *r, const struct jinja_call *c, struct ji
 	TRY(part_between(r, c, 1, &s, &start, &inside));
 	if (inside && part.length == 0)
 		n = (int64_t)utf8_count(s) + 1;
-	for (size_t at = 0; part.length && (at = str_find(s, part, at)) != SIZE_MAX; at += part.length)
+	for (size_t at = 0; part.length && (at = str_find(s, part, at)) != SIZE_MAX; at += part.length) {
+		TRY(jinja_work(r, 1));
 		n++;
+	}
 	*out = jinja_int(n);
 	return 0;
 }
