@@ -137,6 +137,67 @@ START_TEST(what_was_in_quarantine_comes_back)
 }
 END_TEST
 
+static void list_end_twice(struct hostile *h, const struct kv_guard_batch *batch, int b)
+{
+	(void)batch;
+	(void)b;
+	h->pool->free_pages[h->pool->n_free - 50] = h->pool->free_pages[h->pool->n_free - 60];
+}
+
+/* In a pool too large to be looked at as a whole each time: what is handed out next is looked at when a request ends, the
+ * rest of the pages part by part. */
+START_TEST(a_large_pool_is_audited_in_parts)
+{
+	static const struct attack large[] = {
+		{"a page twice among those that are handed out next", GUARD_PAGES, GUARD_FREE_LIST, GUARD_AT_AUDIT,
+			.act = list_end_twice},
+		{"a reference too many", GUARD_PAGES, GUARD_REFERENCES, GUARD_AT_AUDIT, .act = reference_extra},
+	};
+	struct answers clean = clean_answers(), got;
+	struct hostile h;
+
+	hostile_init(&h, &large[_i], GUARD_PAGES, false);
+	h.guard.options.audit_every = INT32_MAX;
+	struct engine *engine = open_with(
+		POCKET, "bf16/bf16", (struct engine_config){.threads = 1, .kv_memory = 192 << 20, .guard = &h.table});
+	ck_assert_int_gt(h.pool->geometry.n_pages, 8192);
+	answers_take(engine, &got);
+	ck_assert(h.done);
+	ck_assert_int_eq(h.n_seen, 1);
+	ck_assert_int_eq(h.seen[0].check, large[_i].check);
+	for (int r = 0; r < REQUESTS; r++)
+		ck_assert(!got.failed[r] && got.bits[r] == clean.bits[r]);
+	engine_close(engine);
+}
+END_TEST
+
+static void parts_overlap(struct hostile *h, const struct kv_guard_batch *batch, int b)
+{
+	(void)h;
+	((int32_t *)batch->cu_seqlens)[b + 1] = ((int32_t *)batch->cu_seqlens)[b];
+}
+
+START_TEST(a_batch_whose_sequences_are_no_parts_of_it_stops_the_step)
+{
+	static const struct attack broken = {"parts", GUARD_TAGS, GUARD_BOUNDS, GUARD_AT_READ, .act = parts_overlap};
+	struct hostile h;
+	struct error e = {0};
+	bool idle;
+	int status = 0;
+
+	hostile_init(&h, &broken, GUARD_TAGS, false);
+	struct engine *engine = guarded_engine(&h.table, false);
+	requests_submit(engine);
+	while (!h.done && status == 0)
+		status = engine_step(engine, &idle, &e);
+	ck_assert(h.done);
+	ck_assert_int_eq(status, ERR_DEVICE);
+	ck_assert_ptr_nonnull(strstr(e.message, "tags guard"));
+	ck_assert_ptr_nonnull(incident_of(&h, GUARD_BOUNDS));
+	engine_close(engine);
+}
+END_TEST
+
 /* ---- faults in a busy engine ---- */
 
 /* Now and then a wrong value at one of the engine's fault sites: never again before some time has passed. */
@@ -217,6 +278,8 @@ void test_program_cases(Suite *suite)
 		clean, a_clean_workload_has_no_finding_and_the_same_bits, 0, COUNT(workload_cases) * GUARD_DIGEST);
 	tcase_add_loop_test(sabotaged, no_wrong_answer_leaves_a_sabotaged_engine, 0, COUNT(workload_cases) * 3);
 	tcase_add_loop_test(attacked, each_check_fires_where_it_says_and_only_its_request_falls, 0, COUNT(attacks));
+	tcase_add_loop_test(attacked, a_large_pool_is_audited_in_parts, 0, 2);
+	tcase_add_test(attacked, a_batch_whose_sequences_are_no_parts_of_it_stops_the_step);
 	tcase_add_loop_test(attacked, no_check_fires_below_its_level, 0, COUNT(attacks));
 	tcase_add_loop_test(attacked, an_observing_guard_records_and_aborts_nothing, 0, COUNT(attacks));
 	tcase_add_loop_test(attacked, what_was_in_quarantine_comes_back, 0, COUNT(attacks));
