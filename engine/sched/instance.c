@@ -109,6 +109,13 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 		.tokens = r->tokens + (size_t)m->n_pages * (size_t)page_size,
 		.n_tokens = m->n_tokens % page_size};
 
+	if (!fault_at(pool->faults, FAULT_COPY_ON_WRITE, pool, r->id, m->tail, 1)) {
+		kv_pool_release(pool, copy.target, r->id);
+		kv_pool_retain(pool, copy.source);
+		r->map.pages[copy.logical] = copy.source;
+		pool->guard->page_mapped(pool->guard_state, r->id, copy.logical, copy.source);
+		return;
+	}
 	if (pool->guard->copy_begin(pool->guard_state, &copy, &r->error) < 0) {
 		request_fail(r);
 		return;
@@ -141,16 +148,16 @@ static void admission_tell(struct instance *in, const struct request *r, int n_s
 
 bool instance_admit(struct instance *in, struct request *r)
 {
-	int first_row = request_first_row(r), end = instance_read_end(in, r);
+	int first_row = request_first_row(r), end = instance_read_end(in, r), most = first_row < end ? first_row : end;
 	struct radix_match m;
 
-	if (in->running.count == in->max_requests || !pages_map(in, r, first_row < end ? first_row : end, &m))
+	if (in->running.count == in->max_requests || !pages_map(in, r, most, &m))
 		return false;
 	if (m.tail) {
 		tail_copy(in, r, &m);
 		kv_pool_release(in->pool, m.tail, r->id);
 	}
-	r->n_computed = m.n_tokens;
+	r->n_computed = (int)fault_at(in->pool->faults, FAULT_ADMISSION, in->pool, r->id, most, m.n_tokens);
 	if (m.n_tokens > r->n_seen) {
 		int more = (m.n_tokens < r->n_prompt ? m.n_tokens : r->n_prompt) - r->n_seen;
 		r->cached_tokens += more > 0 ? more : 0;
@@ -233,12 +240,26 @@ static int tokens_shareable(const struct instance *in, const struct request *r)
 	return in->prompts_arrive && r->n_computed > r->n_prompt ? r->n_prompt : r->n_computed;
 }
 
-void instance_index(struct instance *in, struct request *r)
+/* Tokens of the request whose pages the cache keeps; less than 0: what it has of them is withdrawn. */
+static int tokens_kept(const struct instance *in, const struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	const struct kv_pool *pool = in->pool;
+	int mapped = r->map.n_pages * pool->geometry.page_size, known = r->n_tokens < mapped ? r->n_tokens : mapped;
+
+	return (int)fault_at(pool->faults, FAULT_RADIX_INSERT, pool, r->id, known, keep ? tokens_shareable(in, r) : -1);
+}
+
+static void pages_index(struct instance *in, struct request *r, int n)
+{
+	int page_size = in->pool->geometry.page_size;
 
 	while ((r->map.n_indexed + 1) * page_size <= n && may_index(in, &r->map))
 		page_index(in, r, r->map.n_indexed, page_size);
+}
+
+void instance_index(struct instance *in, struct request *r)
+{
+	pages_index(in, r, tokens_kept(in, r, true));
 }
 
 /* All that the request added goes, and what others added after it. */
@@ -287,14 +308,14 @@ static void mapping_release(struct instance *in, const struct request *r)
 
 static void pages_give_up(struct instance *in, struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	int page_size = in->pool->geometry.page_size, n = tokens_kept(in, r, keep);
 
-	if (!keep) {
+	if (n < 0) {
 		if (r->suspect && in->pool->guard->enforces)
 			pages_disown(in, r);
 		pages_withdraw(in, r);
 	} else {
-		instance_index(in, r);
+		pages_index(in, r, n);
 		if (n / page_size == r->map.n_indexed && n % page_size > 0 && may_index(in, &r->map))
 			page_index(in, r, n / page_size, n % page_size);
 	}
