@@ -1,0 +1,68 @@
+/* Faults: ways in which page bookkeeping is known to break, planted on the engine's real paths through its fault_hook.
+ * Each is one line of a table: the model of failure it stands for (M1 to M13 of the survey of public bugs), the site where
+ * it acts, a public bug that it re-introduces in this engine's terms, and the lowest guard level that must catch it.
+ *
+ * A plan is reproducible from (fault, occurrence, seed): the fault fires once, at that occurrence of a point where it can
+ * act, with a target drawn by the seed. */
+#ifndef ASSAY_INTEGRITY_FAULT_H
+#define ASSAY_INTEGRITY_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/error.h"
+#include "engine/base/rng.h"
+#include "engine/kv/fault_hook.h"
+#include "integrity/guard.h"
+
+enum { FAULT_MODELS = 13 };
+
+struct fault_injector;
+
+struct fault_type {
+	const char *name;       /* "pool.free.early" */
+	int model;              /* 1 .. FAULT_MODELS */
+	enum fault_site site;   /* where it acts */
+	enum guard_level level; /* the lowest that must catch it; GUARD_LEVEL_COUNT: none does */
+	const char *does;       /* what it does, for people */
+	const char *bug;        /* public bug of that kind: "vllm#47021" */
+	const char *reason;     /* why that level catches it and no lower one */
+	/* The wrong value for a point where the fault can act; false where it cannot. */
+	bool (*act)(struct fault_injector *f, const struct fault_point *point, int64_t *value);
+};
+
+int fault_type_count(void);
+const struct fault_type *fault_type(int i);
+const struct fault_type *fault_type_find(const char *name); /* NULL: not known */
+
+const char *fault_model_name(int model); /* "page freed while mapped" */
+
+/* Slots of one page in every layer, for writers that come late. */
+struct fault_page_copy {
+	const struct kv_pool *pool;
+	int32_t page;
+	void *values; /* NULL: none is kept */
+};
+
+struct fault_injector {
+	const struct fault_type *type; /* NULL: no fault, the hook does nothing */
+	int occurrence;                /* from 0 */
+	struct py_random rng;
+	struct fault_hook hook; /* for engine_config.faults */
+
+	int seen;                    /* points where it could act */
+	bool fired;                  /* it did */
+	uint64_t request;            /* at the point where it did, 0: none */
+	int64_t steps;               /* of the engine, so far */
+	int64_t step;                /* steps when it fired */
+	struct fault_page_copy late; /* between firing and taking effect */
+};
+
+/* PRECOND: f does not move afterwards. */
+void fault_injector_init(struct fault_injector *f, const struct fault_type *type, int occurrence, uint64_t seed);
+void fault_injector_free(struct fault_injector *f);
+
+/* The late writer: values that were kept land once their page is another's. */
+void fault_late_write(struct fault_injector *f);
+
+#endif
