@@ -82,8 +82,10 @@ bool page_content_holds(struct guard_state *s, int32_t page)
 	if (!s->sealed[page])
 		return true;
 	check_ran(s, GUARD_CONTENT);
-	s->soiled[page] = page_digest(s, page, s->layout.page_size) != s->digests[page];
-	return !s->soiled[page];
+	if (page_digest(s, page, s->layout.page_size) == s->digests[page])
+		return true;
+	s->soiled[page] |= SOILED_CONTENT;
+	return false;
 }
 
 bool pages_alike(struct guard_state *s, int32_t a, int32_t b, int n_tokens)
@@ -125,30 +127,10 @@ bool transfer_alike(struct guard_state *s, const struct kv_pool *from, const str
 	check_ran(s, GUARD_CONTENT);
 	while (layer < s->layout.n_layers && layer_alike(s, from, t, layer))
 		layer++;
-	s->soiled[t->target] = layer < s->layout.n_layers;
-	return layer == s->layout.n_layers;
-}
-
-/* Everyone who should map the page. */
-static void mappers_condemn(struct guard_state *s, int32_t page)
-{
-	struct finding f = {
-		GUARD_CONTENT, GUARD_AT_SWEEP, page, -1, s->digests[page], 0, "the values of a page changed"};
-	bool any = false;
-
-	for (int i = 0; i < s->n_rows; i++) {
-		struct guard_row *row = &s->rows[i];
-		for (int logical = 0; row->request != 0 && logical < row->n_mapped; logical++) {
-			if (row_pages(s, row)[logical] != page)
-				continue;
-			f.logical = logical;
-			guard_fire(s, row, &f);
-			any = true;
-		}
-	}
-	f.logical = -1;
-	if (!any)
-		guard_fire(s, NULL, &f);
+	if (layer == s->layout.n_layers)
+		return true;
+	s->soiled[t->target] |= SOILED_CONTENT;
+	return false;
 }
 
 void pages_sweep(struct guard_state *s)
@@ -164,6 +146,8 @@ void pages_sweep(struct guard_state *s)
 			continue;
 		left--;
 		if (!page_content_holds(s, s->sweep_next))
-			mappers_condemn(s, s->sweep_next);
+			mappers_fire(s,
+				&(struct finding){GUARD_CONTENT, GUARD_AT_SWEEP, s->sweep_next, -1,
+					s->digests[s->sweep_next], 0, "the values of a page changed"});
 	}
 }

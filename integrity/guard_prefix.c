@@ -103,6 +103,10 @@ static void key_check(const struct place *p, uint64_t writer, const int32_t *tok
 		place_fire(p, GUARD_KEY, writer, s->writers[p->page], "the entry is gone, or another variant's");
 		return;
 	}
+	if (s->soiled[p->page] & SOILED_WRITTEN) {
+		place_fire(p, GUARD_WRITE, 0, 0, "somebody wrote to the page who should not");
+		return;
+	}
 	if (s->parent_tags[p->page] != parent) {
 		place_fire(p, GUARD_KEY, parent, s->parent_tags[p->page], "the page follows another one in the cache");
 		return;
@@ -219,7 +223,7 @@ void guard_copy_end(void *state, const struct kv_guard_copy *copy)
 	slots_carry(s, s, copy->target, copy->source, copy->n_tokens);
 	if (!s->sealed || pages_alike(s, copy->source, copy->target, copy->n_tokens))
 		return;
-	s->soiled[copy->target] = 1;
+	s->soiled[copy->target] |= SOILED_CONTENT;
 	guard_fire(s, row_find(s, copy->request),
 		&(struct finding){GUARD_CONTENT, GUARD_AT_COPY, copy->target, copy->logical, 0, 0,
 			"the copy does not hold what was copied"});

@@ -226,3 +226,22 @@ void guard_request_released(void *state, uint64_t request)
 	lookup_remove(s, row_place(s, request));
 	row->request = 0;
 }
+
+void mappers_fire(struct guard_state *s, const struct finding *f)
+{
+	struct finding named = *f;
+	bool any = false;
+
+	for (int i = 0; i < s->n_rows; i++) {
+		struct guard_row *row = &s->rows[i];
+		for (int logical = 0; row->request != 0 && logical < row->n_mapped; logical++) {
+			if (row_pages(s, row)[logical] != f->page)
+				continue;
+			named.logical = logical;
+			guard_fire(s, row, &named);
+			any = true;
+		}
+	}
+	if (!any)
+		guard_fire(s, NULL, f);
+}

@@ -12,6 +12,11 @@
 #define TAG_UNMAPPED UINT64_MAX
 #define TAG_DISTRUSTED (UINT64_MAX - 1)
 
+enum {
+	SOILED_WRITTEN = 1, /* somebody wrote there who should not */
+	SOILED_CONTENT = 2, /* the digest is another */
+};
+
 /* What is expected of one request. */
 struct guard_row {
 	uint64_t request;    /* 0: the row is free */
@@ -48,7 +53,7 @@ struct guard_state {
 	uint64_t *writers;       /* [P] of the cache's entry */
 	uint64_t *sent_tags;     /* [P] tag that the page had when a hand-over was complete */
 	int32_t *tokens;         /* [P, page_size] last written to each slot */
-	uint8_t *soiled;         /* [P] its values are known to be wrong */
+	uint8_t *soiled;         /* [P] SOILED_…: its values are known to be wrong */
 	struct kv_layer *layers; /* [n_layers] as they should be */
 	struct kv_geometry geometry;
 	bool layout_broken;
@@ -124,6 +129,8 @@ void guard_page_freed(void *state, int32_t page, uint64_t request);
 void guard_page_mapped(void *state, uint64_t request, int logical, int32_t page);
 int guard_page_standing(void *state, uint64_t request, int logical, int32_t page);
 void guard_request_released(void *state, uint64_t request);
+/* The finding for every request that should map its page, or for none when nobody does. */
+void mappers_fire(struct guard_state *s, const struct finding *f);
 
 /* guard_prefix.c */
 void guard_page_indexed(void *state, const struct kv_guard_key *key);

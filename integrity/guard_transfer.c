@@ -97,7 +97,7 @@ void guard_transfer_sent(void *state, const struct kv_guard_transfer *t)
 				s->tags[t->target], "a page was written for a request that does not hold it"});
 		if (s->tags[t->target] != 0)
 			s->tags[t->target] = ++s->last_tag; /* whoever maps it must not read it */
-		s->soiled[t->target] = 1;
+		s->soiled[t->target] |= SOILED_WRITTEN;
 		return;
 	}
 	s->sent_tags[t->target] = s->tags[t->target];

@@ -321,8 +321,6 @@ static void sequence_commit(const struct view *v)
 	struct guard_row *row = v->row;
 	const int32_t *own = batch->own[v->b];
 
-	if (state_level(s) < GUARD_PAGES)
-		return;
 	for (int i = 0; i < v->count; i++) {
 		int t = v->first_token + i;
 		if (s->chain) {
@@ -334,15 +332,31 @@ static void sequence_commit(const struct view *v)
 	row->n_ready += v->count;
 }
 
-static void padding_commit(const struct view *v)
+/* Padding, and a sequence that is bad since the step ran: what it wrote beyond page 0 and the request's own pages belongs to
+ * others, and is no longer what they wrote. */
+static void strays_commit(const struct view *v)
 {
 	const struct kv_guard_batch *batch = v->batch;
+	struct guard_state *s = v->s;
 
-	if (state_level(v->s) < GUARD_PAGES)
-		return;
-	for (int t = batch->cu_seqlens[v->b]; t < batch->cu_seqlens[v->b + 1]; t++)
-		if (t >= 0 && t < batch->n_tokens)
-			slot_written(v->s, batch->slots[t], batch->tokens[t], 0);
+	for (int t = v->first_token; t < v->first_token + v->count; t++) {
+		int64_t page = batch->slots[t] / s->layout.page_size;
+		if (batch->slots[t] < 0 || !page_inside(s, page))
+			continue;
+		bool alone = v->row && mapped_elsewhere(v, (int32_t)page) && s->holders[page] == 1;
+		if (alone && s->index_tags[page] == 0)
+			continue;
+		s->soiled[page] |= SOILED_WRITTEN;
+		mappers_fire(s,
+			&(struct finding){GUARD_WRITE, GUARD_AT_PUBLISH, (int32_t)page, -1, 0,
+				(uint64_t)batch->slots[t], "another sequence wrote to the page"});
+	}
+}
+
+static void padding_commit(const struct view *v)
+{
+	for (int t = v->first_token; t < v->first_token + v->count; t++)
+		slot_written(v->s, v->batch->slots[t], v->batch->tokens[t], 0);
 }
 
 static struct view view_of(struct guard_state *s, const struct kv_guard_batch *batch, enum guard_moment moment, int b)
@@ -360,23 +374,26 @@ static void batch_commit(struct guard_state *s, const struct kv_guard_batch *bat
 {
 	for (int b = 0; b < batch->n_sequences; b++) {
 		struct view v = view_of(s, batch, GUARD_AT_PUBLISH, b);
-		if (bad[b] || v.first_token < 0 || v.count < 0 || v.first_token + v.count > batch->n_tokens)
+		if (v.first_token < 0 || v.count < 0 || v.first_token + v.count > batch->n_tokens)
 			continue;
-		if (batch->request[b] == 0)
+		if (bad[b])
+			strays_commit(&v);
+		else if (batch->request[b] == 0)
 			padding_commit(&v);
 		else if (v.row)
 			sequence_commit(&v);
 	}
 }
 
-/* The last slot of every sequence again, after all that the step wrote was noted. */
-static void batch_tails(struct guard_state *s, const struct kv_guard_batch *batch, uint8_t *bad)
+/* After all that the step wrote is noted: the last slot of every sequence again, and whose pages were written over. */
+static void batch_conclude(struct guard_state *s, const struct kv_guard_batch *batch, uint8_t *bad)
 {
 	for (int b = 0; b < batch->n_sequences; b++) {
 		struct view v = view_of(s, batch, GUARD_AT_PUBLISH, b);
 		if (bad[b] || !v.row)
 			continue;
-		tail_check(&v, v.row->n_ready);
+		if (s->chain)
+			tail_check(&v, v.row->n_ready);
 		bad[b] |= v.row->condemned;
 	}
 }
@@ -418,9 +435,10 @@ int guard_verify(
 	batch_check(s, batch, moment, layout_good, bad);
 	if (!publish)
 		return 0;
-	batch_commit(s, batch, bad);
-	if (s->chain)
-		batch_tails(s, batch, bad);
+	if (state_level(s) >= GUARD_PAGES) {
+		batch_commit(s, batch, bad);
+		batch_conclude(s, batch, bad);
+	}
 	s->guard->verified_steps++;
 	return 0;
 }
