@@ -4,7 +4,7 @@ set -euo pipefail
 
 root=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 build_packages=(gcc libc6-dev meson ninja-build pkg-config libpcre2-dev libsqlite3-dev libssl-dev
-	libutf8proc-dev libxxhash-dev zlib1g-dev)
+	libutf8proc-dev libxxhash-dev zlib1g-dev gnuplot-nox)
 test_packages=(check)
 
 usage() {

@@ -97,21 +97,26 @@ static int records_parse(struct records *r, struct str text, struct error *e)
 	return status;
 }
 
+int records_from_text(struct records *r, const char *name, struct str text, struct error *e)
+{
+	*r = (struct records){.path = strdup(name)};
+	if (!r->path)
+		return error_set(e, ERR_MEMORY, "%s: out of memory", name);
+	sha256_hex(text.data, text.length, r->file_hash);
+	int status = records_parse(r, text, e);
+	if (status < 0)
+		records_free(r);
+	return status;
+}
+
 int records_load(struct records *r, const char *path, struct error *e)
 {
 	*r = (struct records){0};
 	struct buf text = {0};
-	int status = 0;
-	r->path = strdup(path);
-	if (!r->path)
-		return error_set(e, ERR_MEMORY, "%s: out of memory", path);
-	TRY_CLEANUP(status, file_read(path, &text, e));
-	sha256_hex(text.data, text.length, r->file_hash);
-	TRY_CLEANUP(status, records_parse(r, buf_str(&text), e));
-cleanup:
+	int status = file_read(path, &text, e);
+	if (status == 0)
+		status = records_from_text(r, path, buf_str(&text), e);
 	buf_free(&text);
-	if (status < 0)
-		records_free(r);
 	return status;
 }
 

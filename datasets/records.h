@@ -37,6 +37,8 @@ struct records {
 /* Reads the whole file. Blank lines are skipped; anything else that is not one JSON object a line is ERR_INPUT naming
  * path:line; a file without records gives count 0. On failure *r is empty. */
 int records_load(struct records *r, const char *path, struct error *e);
+/* The same from a text in memory; name stands for its path. */
+int records_from_text(struct records *r, const char *name, struct str text, struct error *e);
 void records_free(struct records *r); /* zeroes *r */
 
 /* sha256 of json.dumps(doc, indent=2, ensure_ascii=False): the harness's doc_hash. scratch is overwritten. */

@@ -165,6 +165,16 @@ static void facts_fill(struct engine *engine)
 	f->prefill_kv_tokens = (uint64_t)kv_pool_usable(prompts) * (uint64_t)f->page_size;
 }
 
+int engine_context_length(const char *model, int *positions, struct error *e)
+{
+	struct checkpoint *checkpoint;
+
+	TRY(checkpoint_open(model, &checkpoint, e));
+	*positions = checkpoint_config(checkpoint)->max_positions;
+	checkpoint_close(checkpoint);
+	return 0;
+}
+
 static int options_check(struct engine *engine, const struct engine_config *config, struct error *e)
 {
 	struct engine_facts *f = &engine->facts;

@@ -201,6 +201,9 @@ int engine_audit(const struct engine *engine, struct error *e);
 struct engine_result *engine_poll(struct engine *engine);
 void engine_result_free(struct engine_result *result);
 
+/* Most positions of a model's context, read without its weights. */
+int engine_context_length(const char *model, int *positions, struct error *e);
+
 /* ---- text: also without weights ---- */
 
 struct engine_text;

@@ -28,6 +28,7 @@ struct options {
 	int n_suites;
 	int fewshot;  /* -1: default */
 	double limit; /* 0: none */
+	int sample;   /* 0: all */
 	bool has_seed;
 	uint64_t seed;
 	const char *guard;                         /* NULL or "none" */
@@ -37,6 +38,8 @@ struct options {
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
+	const char *html, *markdown, *csv; /* files to write; NULL: none */
+	const char *shard;                 /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
 
 	/* tokenize */ bool ids, json_lines;
@@ -49,6 +52,11 @@ struct options {
 	/* prompts */ bool hashes, samples;
 	/* show */ const char *show_samples; /* suite */
 	/* list */ bool list_suites;
+	/* gate */ const char *baseline, *candidate, *policy, *junit;
+	double margin; /* points; 0: the policy's */
+	bool plan;
+	/* compare */ bool flips;
+	/* diff */ const char *item;
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
@@ -59,7 +67,7 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench;
+	cmd_bench, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

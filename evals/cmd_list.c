@@ -5,6 +5,7 @@
 #include "engine/base/json_strict.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/model_path.h"
 #include "evals/run_report.h"
 #include "evals/suite.h"
 #include "reports/store.h"
@@ -113,19 +114,69 @@ static int append_json(struct listing *l, struct buf *out, struct error *e)
 	return buf_check(out, e);
 }
 
-static int list_suites(bool json, struct buf *out, struct error *e)
+static void suite_json(const struct suite_facts *f, struct buf *out)
 {
+	buf_append_char(out, '{');
+	json_member_text(out, "name", f->name);
+	buf_append_text(out, ", ");
+	json_member_text(out, "also", f->also);
+	buf_printf(out, ", \"kind\": \"%s\", \"fewshot\": %d, ",
+		f->kind == REQUEST_GENERATE ? "generate" : "loglikelihood", f->fewshot);
+	if (f->has_data)
+		buf_printf(out, "\"tasks\": %d, \"items\": %d", f->tasks, f->documents);
+	else
+		buf_append_text(out, "\"tasks\": null, \"items\": null");
+	buf_append_text(out, ", \"metrics\": [");
+	for (int m = 0; m < f->n_metrics; m++)
+		buf_printf(out, "%s\"%s\"", m ? ", " : "", f->metrics[m]);
+	buf_append_text(out, "], ");
+	json_member_text(out, "definition", f->definition);
+	buf_append_char(out, '}');
+}
+
+static void suite_row(const struct suite_facts *f, struct table *t)
+{
+	struct buf name = {0};
+	buf_append_text(&name, f->name);
+	if (f->also)
+		buf_printf(&name, ", %s", f->also);
+	table_add(t, buf_str(&name));
+	buf_free(&name);
+	if (f->has_data)
+		table_printf(t, "%d", f->documents);
+	else
+		table_add(t, str_of("-"));
+	if (f->has_data && f->tasks > 1)
+		table_printf(t, "%d", f->tasks);
+	else
+		table_add(t, str_of(""));
+	table_add(t, str_of(f->definition));
+}
+
+/* Sizes are those of the data sets at hand: "-" where they lack the suite's files. */
+static int list_suites(const char *data_folder, bool json, bool color, struct buf *out, struct error *e)
+{
+	static const char *const headers[] = {"suite", "items", "tasks", "definition"};
+	struct suite_facts f;
+	struct table t;
+	table_init(&t, "lrrl");
+	for (int i = 0; i < t.columns; i++)
+		table_add(&t, str_of(headers[i]));
 	buf_append_text(out, json ? "{\"schema_version\": 1, \"suites\": [" : "");
-	for (const char *const *name = suite_names(); *name; name++) {
-		if (!json) {
-			buf_printf(out, "%s\n", *name);
-			continue;
+	for (int i = 0; suite_facts(i, data_folder, &f); i++) {
+		suite_row(&f, &t);
+		if (json) {
+			buf_append_text(out, i ? ", " : "");
+			suite_json(&f, out);
 		}
-		buf_append_text(out, name == suite_names() ? "" : ", ");
-		json_write_string(str_of(*name), false, out);
 	}
-	buf_append_text(out, json ? "]}\n" : "");
-	return buf_check(out, e);
+	int status = 0;
+	if (json)
+		buf_append_text(out, "]}\n");
+	else
+		status = table_write(&t, color, out, e);
+	table_free(&t);
+	return status < 0 ? status : buf_check(out, e);
 }
 
 /* A default store that is not there yet holds no runs; one that was named must be there. */
@@ -152,7 +203,12 @@ int cmd_list(const struct options *o, struct error *e)
 	struct console c;
 	struct buf out = {0};
 	console_init(&c, o, stdout, stderr);
-	int status = o->list_suites ? list_suites(o->json, &out, e) : list_runs(o, &c, &out, e);
+	char *data = NULL;
+	int status = o->list_suites ? data_path(o, &data, e) : 0;
+	if (status == 0)
+		status = o->list_suites ? list_suites(data, o->json, c.color_output, &out, e)
+					: list_runs(o, &c, &out, e);
+	free(data);
 	if (status == 0)
 		fwrite(buf_text(&out), 1, out.length, stdout);
 	buf_free(&out);

@@ -1,8 +1,10 @@
-/* `assay prompts`: the prompts of suites, as hashes or whole, without a model. */
+/* `assay prompts`: the prompts of suites, as hashes or whole, without a model's weights. */
 #include <stdlib.h>
 
 #include "engine/base/file.h"
+#include "engine/engine.h"
 #include "evals/cli.h"
+#include "evals/model_path.h"
 #include "evals/suite.h"
 
 enum { HASH_PREFIX = 16, HARNESS_SEED = 1234 };
@@ -51,23 +53,45 @@ static int write_suite(
 	return buf_check(out, e);
 }
 
+/* What a suite that counts tokens needs of --model. */
+static int open_text(const struct options *o, struct suite_options *options, struct engine_text **text, struct error *e)
+{
+	bool needed = false;
+	for (int i = 0; i < o->n_suites; i++)
+		needed = needed || suite_needs_model(o->suites[i]);
+	char *model = NULL;
+	if (!needed)
+		return 0;
+	TRY(model_path(o, &model, e));
+	int status = engine_text_open(model, text, e);
+	if (status == 0)
+		status = engine_context_length(model, &options->max_positions, e);
+	options->text = *text;
+	free(model);
+	return status;
+}
+
 /* All or nothing: a suite that fails leaves standard output empty. */
 static int write_suites(const struct options *o, const char *data_folder, struct error *e)
 {
-	const struct suite_options options = {
+	struct suite_options options = {
 		.data_folder = data_folder,
 		.fewshot = o->fewshot,
 		.limit = o->limit,
+		.sample = o->sample,
 		.seed = o->has_seed ? o->seed : HARNESS_SEED,
 	};
 	struct buf out = {0};
+	struct engine_text *text = NULL;
 	int status = 0;
+	TRY_CLEANUP(status, open_text(o, &options, &text, e));
 	if (o->hashes)
 		buf_append_text(&out, "task\tdoc_id\tdoc_hash16\tprompt_hash16\ttarget_hash16\n");
 	for (int i = 0; i < o->n_suites; i++)
 		TRY_CLEANUP(status, write_suite(o->suites[i], &options, o->hashes, &out, e));
 	fwrite(buf_text(&out), 1, out.length, stdout);
 cleanup:
+	engine_text_close(text);
 	buf_free(&out);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include "evals/run_plan.h"
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
+#include "evals/suite_task.h"
 #include "reports/store.h"
 
 struct run {
@@ -36,13 +37,14 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 {
 	const struct engine_facts *facts = engine_facts(engine);
 	struct buf provenance = {0}, command = {0};
-	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE];
+	char fingerprint[SHA256_HEX_SIZE], config_hash[SHA256_HEX_SIZE], whole_hash[SHA256_HEX_SIZE];
 	int64_t run_id = 0;
 	bool resumed = false;
 
 	TRY(engine_fingerprint(engine, fingerprint, e));
 	TRY(run_plan_hash(&r->plan, fingerprint, facts->numerics, config_hash, e));
-	run_plan_provenance(&r->plan, facts, &provenance);
+	TRY(run_plan_hash_whole(&r->plan, fingerprint, facts->numerics, whole_hash, e));
+	run_plan_provenance(&r->plan, facts, whole_hash, &provenance);
 	append_command(&command);
 	struct store_run row = {.kind = "run",
 		.config_hash = config_hash,
@@ -53,7 +55,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		.tokenizer_hash = engine_text_fingerprint(r->plan.text),
 		.template_hash = engine_text_template_hash(r->plan.text),
 		.numerics_id = facts->numerics,
-		.for_gating = r->plan.options->limit <= 0,
+		.for_gating = run_plan_for_gating(&r->plan),
 		.provenance = buf_str(&provenance)};
 	int status = buf_check(&provenance, e);
 	if (status == 0)
@@ -104,6 +106,8 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 {
 	if (o->answered_before > 0)
 		console_note(&r->console, "%s: %d answers were stored before", label, o->answered_before);
+	if (o->tried_again > 0)
+		console_note(&r->console, "%s: %d items that had no answer are tried again", label, o->tried_again);
 	if (o->contexts_cut > 0)
 		console_note(&r->console, "%s: %d contexts were longer than the model's and lost their beginning",
 			label, o->contexts_cut);
@@ -124,8 +128,8 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 		struct suite_outcome outcome;
 		char label[128];
 		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
-		int status = run_suite(
-			r->store, r->run_id, variant_id, r->plan.suites[s], target, &r->console, label, &outcome, e);
+		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], r->plan.shard, target,
+			&r->console, label, &outcome, e);
 		outcome_note(r, label, &outcome);
 		TRY(status);
 	}
@@ -163,6 +167,24 @@ static int variants_run(struct run *r, struct error *e)
 	return 0;
 }
 
+static const struct suite *suite_named(const struct run_plan *p, const char *name)
+{
+	for (int i = 0; i < p->n_suites; i++)
+		if (strcmp(suite_name(p->suites[i]), name) == 0)
+			return p->suites[i];
+	return NULL;
+}
+
+/* Of a suite of many tasks the run's own table shows the whole and its groups. */
+static bool shows_part(void *context, const char *suite, const char *task)
+{
+	const struct suite *s = suite_named(context, suite);
+	for (int i = 0; s && i < suite_task_count(s); i++)
+		if (strcmp(suite_task(s, i)->name, task) == 0)
+			return false;
+	return true;
+}
+
 /* Where the answers are, and a command to look at them, as this program was called. */
 static void append_next(const struct run *r, struct buf *text)
 {
@@ -171,8 +193,17 @@ static void append_next(const struct run *r, struct buf *text)
 	if (r->plan.options->db)
 		buf_printf(text, " --db %s", r->plan.db);
 	buf_append_char(text, '\n');
+	for (int i = 0; i < r->plan.n_suites && !r->plan.options->verbose; i++)
+		if (suite_task_count(r->plan.suites[i]) > 1)
+			buf_printf(text, "'show %lld' also has the %d tasks of %s.\n", (long long)r->run_id,
+				suite_task_count(r->plan.suites[i]), suite_name(r->plan.suites[i]));
 	if (r->plan.options->limit > 0)
 		buf_append_text(text, "--limit was given: this run is not for gating.\n");
+	if (r->plan.shard.count)
+		buf_printf(text,
+			"This is shard %d of %d: it is not for gating until `assay db merge` has joined it with the "
+			"others.\n",
+			r->plan.shard.index, r->plan.shard.count);
 }
 
 static int report_print(struct run *r, struct error *e)
@@ -185,7 +216,9 @@ static int report_print(struct run *r, struct error *e)
 		status = run_report_json(r->store, r->run_id, &text, e);
 		buf_append_text(&text, "}\n");
 	} else {
-		status = run_report_tables(r->store, r->run_id, r->console.color_output, &text, e);
+		const struct report_filter parts = {shows_part, &r->plan};
+		status = run_report_tables(r->store, r->run_id, r->plan.options->verbose ? NULL : &parts,
+			r->console.color_output, &text, e);
 		if (status == 0 && !r->plan.options->quiet)
 			append_next(r, &text);
 	}
@@ -222,9 +255,9 @@ static int run_all(struct run *r, struct error *e)
 	bool nothing = r->errors == run_plan_items(&r->plan) * r->plan.n_variants;
 	if (r->run_id > 0) {
 		struct error finish = {0};
-		enum run_status end = status == 0 && !nothing ? RUN_COMPLETE
-			: status == ERR_INTERRUPTED           ? RUN_INTERRUPTED
-							      : RUN_FAILED;
+		enum run_status end = status == 0 && r->errors == 0 ? RUN_COMPLETE
+			: status == ERR_INTERRUPTED                 ? RUN_INTERRUPTED
+								    : RUN_FAILED;
 		int finished = store_run_finish(r->store, end, &finish);
 		if (status == 0 && finished < 0) {
 			*e = finish;

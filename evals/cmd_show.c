@@ -6,6 +6,7 @@
 #include "evals/console.h"
 #include "evals/option_values.h"
 #include "evals/run_report.h"
+#include "evals/suite.h"
 #include "reports/store.h"
 
 enum { RESPONSE_COLUMNS = 60 };
@@ -53,7 +54,9 @@ struct suite_search {
 static int match_suite(void *context, const struct store_count *count, struct error *e)
 {
 	struct suite_search *search = context;
-	if (search->found->length == 0 && option_same_name(count->suite, search->wanted))
+	bool same =
+		option_same_name(count->suite, search->wanted) || str_is(suite_exam_name(search->wanted), count->suite);
+	if (search->found->length == 0 && same)
 		buf_append_text(search->found, count->suite);
 	return buf_check(search->found, e);
 }
@@ -231,7 +234,7 @@ static int append_description(void *context, const struct store_run *run, struct
 static int print_text(struct show *s, bool color, struct error *e)
 {
 	TRY(store_runs_each(s->store, s->run_id, append_description, &s->line, e));
-	TRY(run_report_tables(s->store, s->run_id, color, &s->line, e));
+	TRY(run_report_tables(s->store, s->run_id, NULL, color, &s->line, e));
 	fwrite(buf_text(&s->line), 1, s->line.length, stdout);
 	return s->suite.length ? print_sample_table(s, color, e) : 0;
 }

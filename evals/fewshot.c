@@ -2,42 +2,68 @@
 
 #include <stdlib.h>
 
-static int append_shot(const struct suite_type *type, const struct json *doc, struct buf *out, struct error *e)
+static void end_shot(struct fewshot *f)
 {
-	struct doc_content content = {0};
-	int status = 0;
-	TRY_CLEANUP(status, type->append_question(doc, out, e));
-	TRY_CLEANUP(status, type->read_content(doc, &content, e));
-	buf_append_char(out, ' ');
-	buf_append_str(out, content.answer);
-	buf_append_text(out, "\n\n");
-cleanup:
-	doc_content_free(&content);
-	return status;
+	buf_append_text(&f->text, "\n\n");
+	f->start[++f->n_pool] = f->text.length;
 }
 
-int fewshot_init(struct fewshot *f, const struct suite_type *type, const struct records *pool, int k, uint64_t seed,
-	struct error *e)
+static int add_document(struct fewshot *f, const struct suite_type *type, const struct json *doc, struct error *e)
 {
-	*f = (struct fewshot){.k = (uint32_t)k};
-	if ((size_t)k > pool->count)
-		return error_set(e, ERR_USAGE, "--fewshot %d: %s holds only %zu records", k, pool->path, pool->count);
-	if (pool->count > UINT32_MAX)
-		return error_set(e, ERR_INPUT, "%s: %zu records, at most %u can be drawn from", pool->path, pool->count,
-			UINT32_MAX);
-	int status = 0;
-	f->n_pool = (uint32_t)pool->count;
-	f->start = mem_calloc(pool->count + 1, sizeof(*f->start), e);
-	f->drawn = mem_calloc(f->k, sizeof(*f->drawn), e);
-	if (!f->start || !f->drawn)
-		TRY_CLEANUP(status, ERR_MEMORY);
-	for (uint32_t i = 0; i < f->n_pool; i++) {
-		f->start[i] = f->text.length;
-		if (append_shot(type, pool->items[i].doc, &f->text, e) < 0)
-			TRY_CLEANUP(status, error_prefix(e, "%s:%zu", pool->path, pool->items[i].line));
+	TRY(type->append_question(doc, &f->text, e));
+	buf_append_char(&f->text, ' ');
+	TRY(type->append_answer(doc, &f->text, e));
+	end_shot(f);
+	return 0;
+}
+
+static int add_pool(struct fewshot *f, const struct suite_type *type, const struct suite_task *task,
+	const struct records *pool, struct error *e)
+{
+	for (size_t i = 0; i < pool->count; i++) {
+		const struct json *doc = pool->items[i].doc;
+		if (type->is_shot && !type->is_shot(task, doc))
+			continue;
+		if (add_document(f, type, doc, e) < 0)
+			return error_prefix(e, "%s:%zu", pool->path, pool->items[i].line);
 	}
-	f->start[f->n_pool] = f->text.length;
+	return 0;
+}
+
+static void add_fixed(struct fewshot *f, const struct suite_type *type)
+{
+	for (int i = 0; i < type->n_fixed_shots; i++) {
+		buf_append_text(&f->text, type->fixed_shots[i]);
+		end_shot(f);
+	}
+}
+
+int fewshot_init(struct fewshot *f, const struct suite_type *type, const struct suite_task *task,
+	const struct records *pool, int k, uint64_t seed, struct error *e)
+{
+	size_t most = pool ? pool->count : (size_t)type->n_fixed_shots;
+	int status = 0;
+
+	*f = (struct fewshot){.k = (uint32_t)k, .drawn = type->shots == SHOTS_DRAWN};
+	if (most > UINT32_MAX)
+		return error_set(
+			e, ERR_INPUT, "%s: %zu records, at most %u can be drawn from", pool->path, most, UINT32_MAX);
+	f->start = mem_calloc(most + 1, sizeof(*f->start), e);
+	f->chosen = mem_calloc(f->k, sizeof(*f->chosen), e);
+	if (!f->start || !f->chosen)
+		TRY_CLEANUP(status, ERR_MEMORY);
+	if (pool)
+		TRY_CLEANUP(status, add_pool(f, type, task, pool, e));
+	else
+		add_fixed(f, type);
 	TRY_CLEANUP(status, buf_check(&f->text, e));
+	if (f->k > f->n_pool)
+		TRY_CLEANUP(status,
+			error_set(e, ERR_USAGE, "--fewshot %d: %s holds only %u records%s%s", k,
+				pool ? pool->path : task->name, f->n_pool, type->is_shot ? " for " : "",
+				type->is_shot ? task->topic : ""));
+	for (uint32_t i = 0; i < f->k; i++)
+		f->chosen[i] = i;
 	py_random_seed(&f->random, seed);
 cleanup:
 	if (status < 0)
@@ -49,17 +75,21 @@ void fewshot_free(struct fewshot *f)
 {
 	buf_free(&f->text);
 	free(f->start);
-	free(f->drawn);
+	free(f->chosen);
 	*f = (struct fewshot){0};
 }
 
-int fewshot_append(struct fewshot *f, struct buf *prompt, struct error *e)
+int fewshot_next(struct fewshot *f, struct error *e)
 {
-	if (py_random_sample(&f->random, f->n_pool, f->k, f->drawn) < 0)
+	if (f->drawn && py_random_sample(&f->random, f->n_pool, f->k, f->chosen) < 0)
 		return error_set(e, ERR_MEMORY, "out of memory for drawing %u shots", f->k);
+	return 0;
+}
+
+void fewshot_append(const struct fewshot *f, struct buf *prompt)
+{
 	for (uint32_t i = 0; i < f->k; i++) {
-		size_t start = f->start[f->drawn[i]];
-		buf_append(prompt, f->text.data + start, f->start[f->drawn[i] + 1] - start);
+		size_t start = f->start[f->chosen[i]];
+		buf_append(prompt, f->text.data + start, f->start[f->chosen[i] + 1] - start);
 	}
-	return buf_check(prompt, e);
 }

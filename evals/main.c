@@ -21,7 +21,12 @@ static const struct {
 	{"logprobs", cmd_logprobs},
 	{"prompts", cmd_prompts},
 	{"rescore", cmd_rescore},
+	{"compare", cmd_compare},
+	{"diff", cmd_diff},
+	{"gate", cmd_gate},
 	{"bench", cmd_bench},
+	{"report", cmd_report},
+	{"db", cmd_db},
 };
 
 /* A standard stream that was closed would give its number to the next file that is opened, which would then be written

@@ -198,3 +198,17 @@ void metric_mean(const char *name, const double *values, int n, struct metric_su
 		squares += (values[i] - out->value) * (values[i] - out->value);
 	out->stderr_value = sqrt(squares / (n - 1)) / sqrt(n);
 }
+
+void metric_pool(const char *name, const struct metric_summary *tasks, int n_tasks, struct metric_summary *out)
+{
+	double values = 0, squares = 0, n = 0;
+	for (int t = 0; t < n_tasks; t++) {
+		double size = tasks[t].n;
+		values += tasks[t].value * size;
+		squares += (size - 1) * tasks[t].stderr_value * tasks[t].stderr_value * size;
+		n += size;
+	}
+	*out = (struct metric_summary){.name = name, .n = (int)n, .value = values / n, .stderr_value = NAN};
+	if (n > n_tasks)
+		out->stderr_value = sqrt(squares / (n - n_tasks) / n);
+}

@@ -119,8 +119,8 @@ int data_path(const struct options *o, char **out, struct error *e)
 	if (!o->data)
 		return pocket_part("data", out, e);
 	if (!file_is_folder(o->data))
-		return error_set(
-			e, ERR_MISSING, "data '%s': no such folder; expected one with gsm8k/, arc/, recall/", o->data);
+		return error_set(e, ERR_MISSING, "data '%s': no such folder; expected one with gsm8k/, arc/, mmlu/ ...",
+			o->data);
 	buf_append_text(&path, o->data);
 	return text_take(&path, out, e);
 }

@@ -21,10 +21,33 @@ const struct command_row command_table[] = {
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
+	{"compare", COMPARE, 2, 2, "A B", "paired statistics of two runs over the same items",
+		"A (the baseline) and B are [DATABASE:]RUN[:VARIANT], or files of sample lines of "
+		"lm-evaluation-harness.\n"
+		"RUN is an id, the beginning of a uid, or 'latest'. A drop is the baseline's score minus the "
+		"candidate's.\n"},
+	{"diff", DIFF, 2, 2, "A B", "one item's two answers, word by word", "A and B as for 'assay compare'.\n"},
+	{"gate", GATE, 0, 0, "", "may the candidate replace the baseline: verdict and exit code for CI",
+		"A and B are [DATABASE:]RUN[:VARIANT], or files of sample lines of lm-evaluation-harness.\n"
+		"By default the pooled drop must be below 1 point and that of the right choices' log-probability "
+		"below\n"
+		"0.02 nat, by their one-sided 95% bounds; a policy says otherwise.\n"
+		"Exit: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 error, 5 nothing to compare.\n"},
 	{"bench", BENCH, 0, 0, "", "measure prefill and decode speed, and what the machine allows",
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
 		"multiply-adds, would take at the machine's measured ceilings.\n"},
+	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
+		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
+		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
+		"Plots need gnuplot; without it the tables stand alone.\n"},
+	{"db", DB, 1, CLI_MAX_LIST, "check | vacuum | merge [FILE[:RUN]...] | export FILE", "look after the store",
+		"check    is the file sound: SQLite's own checks, and what assay relies on\n"
+		"vacuum   give free pages back to the file system\n"
+		"merge    join the shards of a run (assay run --shard I/N) that are in those files, or in the store "
+		"itself,\n"
+		"         into one run of the store\n"
+		"export   write a copy to a new FILE, also while a run writes\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -37,10 +60,10 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | BENCH,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
 	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW,
-	DATA = RUN | PROMPTS | RESCORE,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE,
+	DATA = RUN | LIST | PROMPTS | RESCORE,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
@@ -76,14 +99,18 @@ const struct option_row option_table[] = {
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
-	TEXT_OPTION("data", "DIR", DATA, data, "data sets (gsm8k/, arc/, recall/); default: the bundled pocket set"),
-	LIST_OPTION("suite", "A,B", OPTION_NAMES, DATA, suites, n_suites,
-		"suites by name; 'assay list --suites' lists them"),
+	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
+		"data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
+	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE | COMPARE | DIFF | GATE, suites, n_suites,
+		"suites by name, or exam files; 'assay list --suites' lists them"),
 	INT_OPTION("fewshot", "K", RUN | PROMPTS, fewshot, 0, 1000,
 		"solved examples before each question; default: the suite's own"),
 	ROW_OPTION("limit", "N", OPTION_LIMIT, RUN | PROMPTS, limit,
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed, "seed of few-shot choice and sampling"),
+	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
+		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed,
+		"seed of few-shot choice, --sample and sampling"),
 	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
 	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
@@ -109,15 +136,29 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("hashes", 0, PROMPTS, hashes, "print a table of hashes of documents, prompts and targets"),
 	FLAG_OPTION("samples", 0, PROMPTS, samples, "print the prompts, a JSON document a line"),
 	TEXT_OPTION("samples", "SUITE", SHOW, show_samples, "show every answer of that suite, too"),
-	FLAG_OPTION("suites", 0, LIST, list_suites, "list the names that --suite takes"),
+	FLAG_OPTION("suites", 0, LIST, list_suites, "list the suites with their sizes and definitions"),
+	TEXT_OPTION("baseline", "A", GATE, baseline, "what is trusted"),
+	TEXT_OPTION("candidate", "B", GATE, candidate, "what may replace it"),
+	RANGE_OPTION("margin", "POINTS", OPTION_NUMBER, GATE, margin, 0.001, 100,
+		"the drop that is tolerated, in points; default 1"),
+	TEXT_OPTION("policy", "FILE", GATE, policy, "margins and tiers, as JSON"),
+	FLAG_OPTION("plan", 0, GATE, plan, "what so many items could decide, before any run"),
+	FLAG_OPTION("flips", 0, COMPARE, flips, "list the items that changed, with both answers"),
+	TEXT_OPTION("item", "ID", DIFF, item, "a document's number, or TASK/NUMBER"),
 	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
 	LIST_OPTION(
 		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
 	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
 	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
+	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
+	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
+	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
+	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, STORE | GENERATE | LOGPROBS | RESCORE | BENCH, json, "print JSON"),
+	FLAG_OPTION("json", 0, RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH,
+		json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

@@ -14,7 +14,12 @@ enum command_bit {
 	PROMPTS = 64,
 	RESCORE = 128,
 	BENCH = 256,
-	EVERY = 511,
+	COMPARE = 1 << 17,
+	DIFF = 1 << 18,
+	GATE = 1 << 19,
+	REPORT = 1 << 20,
+	DB = 1 << 21,
+	EVERY = ~0u >> 1,
 };
 
 struct command_row {

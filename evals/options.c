@@ -52,9 +52,9 @@ static const char *nearest_option(unsigned commands, const char *name)
 
 static const char *nearest_command(const char *name)
 {
-	const char *names[16];
+	const char *names[64];
 	int n = 0;
-	for (const struct command_row *row = command_table; row->name && n < 15; row++)
+	for (const struct command_row *row = command_table; row->name && n < 63; row++)
 		names[n++] = row->name;
 	names[n] = NULL;
 	return option_nearest(name, names);
@@ -118,7 +118,7 @@ static int set_int(const struct option_row *row, const char *value, int *out, st
 static int set_number(const struct option_row *row, const char *value, double *out, struct error *e)
 {
 	char expected[64];
-	snprintf(expected, sizeof(expected), "a number from %.0f to %.0f", row->low, row->high);
+	snprintf(expected, sizeof(expected), "a number from %g to %g", row->low, row->high);
 	if (!option_parse_number(value, out) || *out < row->low || *out > row->high)
 		return bad_value(row, value, expected, e);
 	return 0;

@@ -5,27 +5,35 @@
 #include "engine/base/file.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
+#include "evals/suite_task.h"
 
-/* The suites that the bundled data has, in the order in which people read them. */
+/* What the bundled model can do of the suites that the bundled data has, in the order in which people read them. */
 static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
 enum { POCKET_SUITES = 3 };
 
 static int suites_open(struct run_plan *p, struct error *e)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {
-		.data_folder = p->data, .fewshot = o->fewshot, .limit = o->limit, .seed = o->has_seed ? o->seed : 1234};
+	struct suite_options so = {.data_folder = p->data,
+		.fewshot = o->fewshot,
+		.limit = o->limit,
+		.sample = o->sample,
+		.seed = o->has_seed ? o->seed : 1234,
+		.text = p->text};
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
 		return error_set(e, ERR_USAGE,
 			"--suite is missing: name the suites to run on %s ('assay list --suites' lists them)", o->data);
+	TRY(engine_context_length(p->model, &so.max_positions, e));
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
-		for (int j = 0; j < p->n_suites; j++)
-			if (strcmp(suite_name(p->suites[j]), name) == 0)
-				return error_set(e, ERR_USAGE, "--suite names %s twice", name);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
+		for (int j = 0; j < p->n_suites; j++)
+			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
+				suite_close(p->suites[p->n_suites]);
+				return error_set(e, ERR_USAGE, "--suite names %s twice", suite_name(p->suites[j]));
+			}
 		p->n_suites++;
 	}
 	return 0;
@@ -67,14 +75,16 @@ static int model_files_hash(struct run_plan *p, struct error *e)
 int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 {
 	*p = (struct run_plan){.options = o};
+	TRY(shard_parse(o->shard, &p->shard, e));
 	TRY(model_path(o, &p->model, e));
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
+	TRY(engine_text_open(p->model, &p->text, e));
 	TRY(suites_open(p, e));
 	if (run_plan_items(p) == 0)
-		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s", p->data);
+		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
+			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
 	TRY(model_files_hash(p, e));
-	TRY(engine_text_open(p->model, &p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
 }
@@ -93,13 +103,19 @@ void run_plan_free(struct run_plan *p)
 int run_plan_items(const struct run_plan *p)
 {
 	int items = 0;
-	for (int i = 0; i < p->n_suites; i++)
-		items += suite_count(p->suites[i]);
+	for (int s = 0; s < p->n_suites; s++)
+		for (int i = 0; i < suite_count(p->suites[s]); i++)
+			items += shard_holds(p->shard, suite_item(p->suites[s], i)->doc_id);
 	return items;
 }
 
-int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE],
-	struct error *e)
+bool run_plan_for_gating(const struct run_plan *p)
+{
+	return p->options->limit <= 0 && p->shard.count == 0;
+}
+
+int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const char *numerics,
+	char out[SHA256_HEX_SIZE], struct error *e)
 {
 	struct sha256 *hash = sha256_new(e);
 	struct buf line = {0};
@@ -128,6 +144,20 @@ int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char 
 	return status;
 }
 
+int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE],
+	struct error *e)
+{
+	TRY(run_plan_hash_whole(p, fingerprint, numerics, out, e));
+	if (p->shard.count == 0)
+		return 0;
+	struct buf line = {0};
+	buf_printf(&line, "shard %d/%d of %s\n", p->shard.index, p->shard.count, out);
+	int status = buf_check(&line, e);
+	sha256_hex(buf_text(&line), line.length, out);
+	buf_free(&line);
+	return status;
+}
+
 static void append_files(const struct suite *s, struct buf *out)
 {
 	buf_append_text(out, "\"files\": [");
@@ -139,7 +169,28 @@ static void append_files(const struct suite *s, struct buf *out)
 	buf_append_char(out, ']');
 }
 
-void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f, struct buf *out)
+/* Which tasks a suite of several has, and which groups they are pooled in: what its results were made of. */
+static void append_tasks(const struct suite *s, struct buf *out)
+{
+	if (suite_task_count(s) < 2)
+		return;
+	buf_append_text(out, ", \"tasks\": [");
+	for (int i = 0; i < suite_task_count(s); i++) {
+		const struct suite_task *task = suite_task(s, i);
+		buf_append_text(out, i ? ", {\"name\": " : "{\"name\": ");
+		json_write_string(str_of(task->name), false, out);
+		buf_append_text(out, ", \"group\": ");
+		if (task->group)
+			json_write_string(str_of(task->group), false, out);
+		else
+			buf_append_text(out, "null");
+		buf_append_char(out, '}');
+	}
+	buf_append_char(out, ']');
+}
+
+void run_plan_provenance(
+	const struct run_plan *p, const struct engine_facts *f, const char *whole_hash, struct buf *out)
 {
 	const struct options *o = p->options;
 
@@ -155,6 +206,14 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 		json_write_double(o->limit, out);
 	else
 		buf_append_text(out, "null");
+	if (o->sample > 0)
+		buf_printf(out, ", \"sample\": %d", o->sample);
+	else
+		buf_append_text(out, ", \"sample\": null");
+	if (p->shard.count)
+		buf_printf(out,
+			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
+			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
@@ -166,6 +225,7 @@ void run_plan_provenance(const struct run_plan *p, const struct engine_facts *f,
 		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s),
 			suite_total(s));
 		append_files(s, out);
+		append_tasks(s, out);
 		buf_append_char(out, '}');
 	}
 	buf_append_text(out, "]}");
@@ -180,6 +240,9 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_suites; i++)
 		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
 			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+	if (p->shard.count)
+		buf_printf(out, "shard     %d of %d: the documents whose id modulo %d is %d\n", p->shard.index,
+			p->shard.count, p->shard.count, p->shard.index - 1);
 	buf_printf(out, "answers   %d\n", run_plan_items(p) * p->n_variants);
 }
 
@@ -199,5 +262,8 @@ void run_plan_json(const struct run_plan *p, struct buf *out)
 		buf_printf(out, ": {\"items\": %d, \"of\": %d, \"fewshot\": %d}", suite_count(p->suites[i]),
 			suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
 	}
-	buf_printf(out, "}, \"answers\": %d}\n", run_plan_items(p) * p->n_variants);
+	buf_append_char(out, '}');
+	if (p->shard.count)
+		buf_printf(out, ", \"shard\": \"%d/%d\"", p->shard.index, p->shard.count);
+	buf_printf(out, ", \"answers\": %d}\n", run_plan_items(p) * p->n_variants);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "evals/cli.h"
+#include "evals/shard.h"
 #include "evals/suite.h"
 
 struct run_plan {
@@ -14,6 +15,7 @@ struct run_plan {
 	int n_variants;
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
+	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
 	char model_files[2][SHA256_HEX_SIZE]; /* of config.json and generation_config.json; "" where there is none */
 };
@@ -22,15 +24,24 @@ struct run_plan {
 int run_plan_make(struct run_plan *p, const struct options *o, struct error *e);
 void run_plan_free(struct run_plan *p);
 
-/* Items of all suites. */
+/* Items of all suites that are this run's. */
 int run_plan_items(const struct run_plan *p);
 
-/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics. Not
- * over threads, batch or chunk sizes: they change no bit. */
-int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE], struct error *e);
+/* Whether a run of it may gate: neither a limit nor a shard leaves items out. */
+bool run_plan_for_gating(const struct run_plan *p);
 
-/* The JSON object of provenance that has no column of its own: engine options as in use, data files, suites, seeds. */
-void run_plan_provenance(const struct run_plan *p, const struct engine_facts *facts, struct buf *out);
+/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics. Not
+ * over threads, batch or chunk sizes: they change no bit. Shards of one run have hashes of their own. */
+int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE],
+	struct error *e);
+
+/* The same for the whole of which this run is a shard. */
+int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const char *numerics,
+	char out[SHA256_HEX_SIZE], struct error *e);
+
+/* The JSON object of provenance that has no column of its own: engine options as in use, data files, suites, seeds, the shard of which whole. */
+void run_plan_provenance(
+	const struct run_plan *p, const struct engine_facts *facts, const char *whole_hash, struct buf *out);
 
 /* What --dry-run prints, as text or as JSON. */
 void run_plan_print(const struct run_plan *p, struct buf *out);

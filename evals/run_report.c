@@ -91,6 +91,7 @@ struct count {
 	char *suite;
 	int64_t n;
 	int64_t by_status[SAMPLE_STATUS_COUNT];
+	int64_t contexts_cut;
 };
 
 struct report {
@@ -149,7 +150,7 @@ static int keep_count(void *context, const struct store_count *x, struct error *
 	struct report *r = context;
 	TRY(grow(&r->counts, r->n_counts, sizeof(*r->counts), e));
 	struct count *kept = &r->counts[r->n_counts++];
-	*kept = (struct count){.variant_id = x->variant_id, .n = x->n};
+	*kept = (struct count){.variant_id = x->variant_id, .n = x->n, .contexts_cut = x->contexts_cut};
 	memcpy(kept->by_status, x->by_status, sizeof(kept->by_status));
 	r->prompt_tokens += x->prompt_tokens;
 	r->cached_tokens += x->cached_tokens;
@@ -222,12 +223,12 @@ static bool has_result(const struct report *r, const struct count *count)
 static bool all_ok(const struct report *r)
 {
 	for (size_t i = 0; i < r->n_counts; i++)
-		if (r->counts[i].by_status[SAMPLE_OK] != r->counts[i].n)
+		if (r->counts[i].by_status[SAMPLE_OK] != r->counts[i].n || r->counts[i].contexts_cut)
 			return false;
 	return true;
 }
 
-/* "3 truncated, 1 error" */
+/* "3 truncated, 1 error, 40 contexts cut" */
 static void add_not_ok(struct table *t, const struct count *count)
 {
 	struct buf text = {0};
@@ -235,15 +236,46 @@ static void add_not_ok(struct table *t, const struct count *count)
 		if (count->by_status[i])
 			buf_printf(&text, "%s%" PRId64 " %s", text.length ? ", " : "", count->by_status[i],
 				sample_status_name((enum sample_status)i));
+	if (count && count->contexts_cut)
+		buf_printf(&text, "%s%" PRId64 " context%s cut", text.length ? ", " : "", count->contexts_cut,
+			count->contexts_cut == 1 ? "" : "s");
 	table_add(t, buf_str(&text));
 	buf_free(&text);
+}
+
+/* An exam: how many passed. */
+static bool is_passed(const struct result *x)
+{
+	return strncmp(x->metric, "passed,", 7) == 0;
+}
+
+/* Items without an answer did not pass. */
+static void passed_of(const struct report *r, const struct result *x, int64_t *passed, int64_t *total)
+{
+	const struct count *count = find_count(r, x->variant_id, x->suite);
+	*passed = (int64_t)(x->value * (double)x->n + 0.5);
+	*total = count ? x->n + count->by_status[SAMPLE_ERROR] : x->n;
+}
+
+static void append_value(const struct report *r, const struct result *x, struct buf *out)
+{
+	int64_t passed, total;
+	if (!is_passed(x)) {
+		text_append_estimate(out, x->value, x->stderr_value);
+		return;
+	}
+	passed_of(r, x, &passed, &total);
+	buf_printf(out, "%" PRId64 " / %" PRId64, passed, total);
 }
 
 static void add_result(struct table *t, const struct report *r, const struct result *x, bool not_ok)
 {
 	struct buf estimate = {0};
-	text_append_estimate(&estimate, x->value, x->stderr_value);
-	table_add(t, str_of(x->task));
+	append_value(r, x, &estimate);
+	if (strchr(x->task, '=')) /* "filler=24" says nothing alone */
+		table_printf(t, "%s %s", x->suite, x->task);
+	else
+		table_add(t, str_of(x->task));
 	table_add(t, str_of(x->metric));
 	table_add(t, str_of(variant_name(r, x->variant_id)));
 	table_printf(t, "%" PRId64, x->n);
@@ -271,7 +303,13 @@ static void add_headers(struct table *t, const char *const *headers)
 		table_add(t, str_of(headers[i]));
 }
 
-static int append_results(const struct report *r, bool color, struct buf *out, struct error *e)
+static bool is_shown(const struct report_filter *filter, const struct result *x)
+{
+	return !filter || strcmp(x->suite, x->task) == 0 || filter->shows(filter->context, x->suite, x->task);
+}
+
+static int append_results(
+	const struct report *r, const struct report_filter *filter, bool color, struct buf *out, struct error *e)
 {
 	static const char *const headers[] = {"suite", "metric", "variant", "n", "value ± stderr", "not ok"};
 	bool not_ok = !all_ok(r);
@@ -279,7 +317,8 @@ static int append_results(const struct report *r, bool color, struct buf *out, s
 	table_init(&t, not_ok ? "lllrrl" : "lllrr");
 	add_headers(&t, headers);
 	for (size_t i = 0; i < r->n_results; i++)
-		add_result(&t, r, &r->results[i], not_ok);
+		if (is_shown(filter, &r->results[i]))
+			add_result(&t, r, &r->results[i], not_ok);
 	for (size_t i = 0; i < r->n_counts; i++)
 		if (!has_result(r, &r->counts[i]))
 			add_unfinished(&t, r, &r->counts[i], not_ok);
@@ -308,12 +347,13 @@ static int append_variants(const struct report *r, bool color, struct buf *out, 
 	return status;
 }
 
-int run_report_tables(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e)
+int run_report_tables(struct store *s, int64_t run_id, const struct report_filter *filter, bool color, struct buf *out,
+	struct error *e)
 {
 	struct report r;
 	int status = report_load(&r, s, run_id, e);
 	if (status == 0 && r.n_results + r.n_counts > 0) {
-		status = append_results(&r, color, out, e);
+		status = append_results(&r, filter, color, out, e);
 		buf_append_char(out, '\n');
 	}
 	if (status == 0)
@@ -350,6 +390,18 @@ void run_report_json_head(const struct store_run *run, struct buf *out)
 	buf_append_str(out, run->provenance);
 }
 
+static void append_passed(const struct report *r, const struct result *x, struct buf *out)
+{
+	int64_t passed, total;
+	if (!is_passed(x))
+		return;
+	passed_of(r, x, &passed, &total);
+	buf_append_text(out, ", ");
+	json_member_int(out, "passed", passed);
+	buf_append_text(out, ", ");
+	json_member_int(out, "total", total);
+}
+
 /* The metrics of one task under one variant, behind "n". */
 static void append_metrics(const struct report *r, const struct result *first, struct buf *out)
 {
@@ -364,8 +416,23 @@ static void append_metrics(const struct report *r, const struct result *first, s
 		json_member_double(out, "value", x->value);
 		buf_append_text(out, ", ");
 		json_member_double(out, "stderr", x->stderr_value);
+		append_passed(r, x, out);
 		buf_append_char(out, '}');
 	}
+}
+
+static void append_states(const struct report *r, const struct result *whole, struct buf *out)
+{
+	const struct count *count = find_count(r, whole->variant_id, whole->suite);
+	if (!count)
+		return;
+	buf_append_text(out, ", \"states\": {");
+	for (int i = 0; i < SAMPLE_STATUS_COUNT; i++) {
+		json_member_int(out, sample_status_name((enum sample_status)i), count->by_status[i]);
+		buf_append_text(out, ", ");
+	}
+	json_member_int(out, "context_cut", count->contexts_cut);
+	buf_append_char(out, '}');
 }
 
 /* Whether x is the first result of its task under its variant. */
@@ -405,6 +472,7 @@ static void append_suites(const struct report *r, int64_t variant_id, struct buf
 		json_write_string(str_of(x->suite), false, out);
 		buf_append_text(out, ": {");
 		append_metrics(r, x, out);
+		append_states(r, x, out);
 		append_tasks(r, x, out);
 		buf_append_char(out, '}');
 		between = ", ";

@@ -7,12 +7,21 @@
 #include "engine/base/buf.h"
 #include "reports/store.h"
 
+/* Whether a table has a line for that part of a suite. */
+struct report_filter {
+	bool (*shows)(void *context, const char *suite, const char *task);
+	void *context;
+};
+
 /* Appends two tables: a line per suite, metric and variant with n and value ± standard error (a suite without a result
- * yet with the answers it has), and a line per variant with bytes of weights, KV bytes per token and KV tokens. */
-int run_report_tables(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e);
+ * yet with the answers it has; an exam with passed / total), and a line per variant with bytes of weights, KV bytes per
+ * token and KV tokens. filter: NULL shows every part of a suite. */
+int run_report_tables(struct store *s, int64_t run_id, const struct report_filter *filter, bool color, struct buf *out,
+	struct error *e);
 
 /* Appends the members of a run's JSON object, without its braces: "schema_version", those of run_report_json_head,
- * "variants" and "tokens". A suite of several tasks has them in "tasks". */
+ * "variants" and "tokens". A suite that is reported by parts has them in "tasks"; "states" counts its answers that are ok,
+ * truncated, empty, errors, and those whose context was cut. */
 int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct error *e);
 
 /* Appends the members that describe a run: "run", "uid", "kind", "status", … "seconds", "provenance". */

@@ -7,9 +7,12 @@ struct evaluation {
 	struct store *store;
 	int64_t run_id, variant_id;
 	struct suite *suite;
+	bool *failed; /* [items of the suite] the store holds an error of it, which this answer replaces */
+	struct shard shard;
 	struct target *target;
 	struct suite_outcome *outcome;
 	struct progress progress;
+	int items;    /* of the suite that are in the shard */
 	int64_t done; /* answered now and before */
 };
 
@@ -83,13 +86,28 @@ static enum sample_status answer_status(const struct target_answer *a)
 	return a->answer.text.length == 0 ? SAMPLE_EMPTY : SAMPLE_OK;
 }
 
-static int sample_store(struct evaluation *v, const struct target_answer *a, struct error *e)
+/* An answer that cannot be judged is an error of its item. */
+static void answer_score(const struct evaluation *v, struct target_answer *a, struct item_score *score)
+{
+	struct error e = {0};
+	if (a->error.code == 0 && suite_score(v->suite, a->item, &a->answer, score, &e) < 0)
+		a->error = e;
+}
+
+static int sample_put(const struct evaluation *v, const struct store_sample *row, struct error *e)
+{
+	int item = suite_find(v->suite, row->task, row->doc_id);
+	return v->failed[item] ? store_sample_retry(v->store, row, e) : store_sample_insert(v->store, row, e);
+}
+
+static int sample_store(struct evaluation *v, struct target_answer *a, struct error *e)
 {
 	const struct suite_item *item = a->item;
 	struct item_score score = {0};
 	struct texts t = {0};
-	int status = a->error.code ? 0 : suite_score(v->suite, item, &a->answer, &score, e);
+	int status = 0;
 
+	answer_score(v, a, &score);
 	append_response(a, &t);
 	append_score(&score, &t);
 	struct store_sample row = {.variant_id = v->variant_id,
@@ -111,12 +129,13 @@ static int sample_store(struct evaluation *v, const struct target_answer *a, str
 		.prompt_tokens = a->prompt_tokens,
 		.cached_tokens = a->cached_tokens,
 		.generated_tokens = a->n_generated,
+		.context_cut = a->context_cut,
 		.seconds = a->seconds};
 	const struct buf *all[] = {&t.response, &t.filtered, &t.metrics, &t.tokens, &t.logprobs};
 	for (size_t i = 0; i < sizeof all / sizeof *all && status == 0; i++)
 		status = buf_check(all[i], e);
 	if (status == 0)
-		status = store_sample_insert(v->store, &row, e);
+		status = sample_put(v, &row, e);
 	texts_free(&t);
 	item_score_free(&score);
 	return status;
@@ -134,25 +153,30 @@ static int answer_take(struct evaluation *v, struct error *e)
 		if (v->outcome->errors++ == 0)
 			v->outcome->first_error = a->error;
 	}
-	v->outcome->contexts_cut += a->context_cut;
+	v->outcome->contexts_cut += a->context_cut > 0;
 	target_answer_free(a);
 	progress_update(&v->progress, ++v->done);
 	return status;
 }
 
-/* Items that are not answered yet, in order. ERR_INPUT when the data changed under an interrupted run. */
+/* Items of the shard that are not answered yet, in order. ERR_INPUT when the data changed under an interrupted run. */
 static int pending_items(struct evaluation *v, int *pending, int *n_pending, struct error *e)
 {
 	for (int i = 0; i < suite_count(v->suite); i++) {
 		const struct suite_item *item = suite_item(v->suite, i);
 		enum store_answered answered;
+		if (!shard_holds(v->shard, item->doc_id))
+			continue;
+		v->items++;
 		TRY(store_sample_answered(v->store, v->variant_id, suite_name(v->suite), item->task, item->doc_id,
 			item->doc_hash, item->prompt_hash, &answered, e));
 		if (answered == STORE_CHANGED)
 			return error_set(e, ERR_INPUT,
 				"%s item %d of the stored run has another document or prompt: the data changed",
 				item->task, item->doc_id);
-		if (answered == STORE_NEW)
+		v->failed[i] = answered == STORE_FAILED;
+		v->outcome->tried_again += v->failed[i];
+		if (answered == STORE_NEW || answered == STORE_FAILED)
 			pending[(*n_pending)++] = i;
 	}
 	return 0;
@@ -173,75 +197,92 @@ static int answer_pending(struct evaluation *v, const int *pending, int n_pendin
 
 /* ---- results ---- */
 
-struct columns { /* values of each metric over the samples */
-	const struct suite *suite;
+struct columns { /* values of each metric over the items */
+	struct evaluation *evaluation;
 	double *values; /* [metrics, items] */
-	int n, items;
+	bool *scored;   /* [items] */
 };
 
 static int column_visit(void *context, const struct store_sample *sample, struct error *e)
 {
 	struct columns *c = context;
+	const struct suite *suite = c->evaluation->suite;
 	struct json_document *document = NULL;
+	int item = suite_find(suite, sample->task, sample->doc_id);
 
-	if (sample->status == SAMPLE_ERROR || c->n == c->items)
+	if (sample->status == SAMPLE_ERROR || item < 0)
 		return 0;
 	TRY(json_parse(sample->metrics, "sample.metrics", JSON_LAST_KEY_WINS, &document, e));
-	for (int m = 0; m < suite_metric_count(c->suite); m++) {
-		const struct json *value = json_get(json_root(document), suite_metric_name(c->suite, m));
-		c->values[(size_t)m * (size_t)c->items + (size_t)c->n] =
+	for (int m = 0; m < suite_metric_count(suite); m++) {
+		const struct json *value = json_get(json_root(document), suite_metric_name(suite, m));
+		c->values[(size_t)m * (size_t)suite_count(suite) + (size_t)item] =
 			json_is(value, JSON_NUMBER) ? json_double(value) : NAN;
 	}
-	c->n++;
+	c->scored[item] = true;
 	json_free(document);
 	return 0;
 }
 
+static int result_put(void *context, const char *task, const struct metric_summary *summary, struct error *e)
+{
+	const struct evaluation *v = context;
+	const struct store_result result = {.variant_id = v->variant_id,
+		.suite = suite_name(v->suite),
+		.task = task,
+		.metric = summary->name,
+		.n = summary->n,
+		.value = summary->value,
+		.stderr_value = summary->stderr_value};
+	return store_suite_result_put(v->store, &result, e);
+}
+
 static int results_put(struct evaluation *v, struct error *e)
 {
-	struct columns c = {.suite = v->suite, .items = suite_count(v->suite)};
-	c.values = mem_calloc((size_t)suite_metric_count(v->suite) * (size_t)c.items + 1, sizeof *c.values, e);
-	if (!c.values)
-		return ERR_MEMORY;
-	int status = store_samples_each(v->store, v->run_id, v->variant_id, suite_name(v->suite), column_visit, &c, e);
-	for (int m = 0; m < suite_metric_count(v->suite) && status == 0 && c.n > 0; m++) {
-		struct metric_summary summary;
-		metric_mean(suite_metric_name(v->suite, m), c.values + (size_t)m * (size_t)c.items, c.n, &summary);
-		struct store_result result = {.variant_id = v->variant_id,
-			.suite = suite_name(v->suite),
-			.metric = summary.name,
-			.n = summary.n,
-			.value = summary.value,
-			.stderr_value = summary.stderr_value};
-		status = store_suite_result_put(v->store, &result, e);
-	}
+	const struct suite *suite = v->suite;
+	size_t items = (size_t)suite_count(suite);
+	struct columns c = {.evaluation = v};
+	int status = 0;
+
+	c.values = mem_calloc((size_t)suite_metric_count(suite) * items + 1, sizeof *c.values, e);
+	c.scored = mem_calloc(items + 1, sizeof *c.scored, e);
+	if (!c.values || !c.scored)
+		TRY_CLEANUP(status, ERR_MEMORY);
+	TRY_CLEANUP(
+		status, store_samples_each(v->store, v->run_id, v->variant_id, suite_name(suite), column_visit, &c, e));
+	TRY_CLEANUP(status, suite_summarize(suite, c.values, c.scored, result_put, v, e));
+cleanup:
 	free(c.values);
+	free(c.scored);
 	return status;
 }
 
-int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct target *target,
-	struct console *console, const char *label, struct suite_outcome *outcome, struct error *e)
+int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct suite *suite, struct shard shard,
+	struct target *target, struct console *console, const char *label, struct suite_outcome *outcome,
+	struct error *e)
 {
 	struct evaluation v = {.store = store,
 		.run_id = run_id,
 		.variant_id = variant_id,
 		.suite = suite,
+		.shard = shard,
 		.target = target,
 		.outcome = outcome};
 	int n_pending = 0, *pending = mem_calloc((size_t)suite_count(suite) + 1, sizeof *pending, e);
 
 	*outcome = (struct suite_outcome){0};
-	if (!pending)
-		return ERR_MEMORY;
-	int status = pending_items(&v, pending, &n_pending, e);
-	v.done = outcome->answered_before = suite_count(suite) - n_pending;
+	v.failed = mem_calloc((size_t)suite_count(suite) + 1, sizeof *v.failed, e);
+	int status = pending && v.failed ? 0 : ERR_MEMORY;
+	if (status == 0)
+		status = pending_items(&v, pending, &n_pending, e);
+	v.done = outcome->answered_before = v.items - n_pending;
 	if (status == 0) {
-		progress_begin(&v.progress, console, label, suite_count(suite), v.done);
+		progress_begin(&v.progress, console, label, v.items, v.done);
 		status = answer_pending(&v, pending, n_pending, e);
 		progress_end(&v.progress);
 	}
 	if (status == 0)
 		status = results_put(&v, e);
+	free(v.failed);
 	free(pending);
 	return status;
 }

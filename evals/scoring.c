@@ -5,7 +5,7 @@
 int scorer_init(struct scorer *s, const struct suite_type *type, struct error *e)
 {
 	*s = (struct scorer){.type = type};
-	if (type->kind != REQUEST_GENERATE)
+	if (type->kind != REQUEST_GENERATE || type->judge)
 		return 0;
 	int status = 0;
 	for (int i = 0; i < type->n_metrics; i++)
@@ -37,11 +37,15 @@ static int score_text(
 	return 0;
 }
 
-/* The suites of this kind have the same two metrics: acc, then acc_norm. */
-static void score_choices(const struct suite_item *item, const double *logprobs, struct item_score *out)
+static void score_choices(
+	const struct scorer *s, const struct suite_item *item, const double *logprobs, struct item_score *out)
 {
-	out->value[0] = argmax(logprobs, item->n_choices) == item->gold ? 1.0 : 0.0;
-	out->value[1] = argmax_norm(logprobs, item->choices, item->n_choices) == item->gold ? 1.0 : 0.0;
+	for (int i = 0; i < s->type->n_metrics; i++) {
+		int choice = strcmp(s->type->metrics[i], "acc_norm,none") == 0
+			? argmax_norm(logprobs, item->choices, item->n_choices)
+			: argmax(logprobs, item->n_choices);
+		out->value[i] = choice == item->gold ? 1.0 : 0.0;
+	}
 }
 
 int scorer_score(const struct scorer *s, const struct suite_item *item, const struct answer *answer,
@@ -52,9 +56,11 @@ int scorer_score(const struct scorer *s, const struct suite_item *item, const st
 	for (int i = 0; i < s->type->n_metrics; i++)
 		out->metric[i] = s->type->metrics[i];
 	if (item->kind == REQUEST_LOGLIKELIHOOD) {
-		score_choices(item, answer->logprobs, out);
+		score_choices(s, item, answer->logprobs, out);
 		return 0;
 	}
+	if (s->type->judge)
+		return s->type->judge(item, answer, &out->value[0], e);
 	int status = score_text(s, item, answer->text, out, e);
 	if (status < 0)
 		item_score_free(out);

@@ -18,11 +18,16 @@ enum request_kind {
 
 enum { SUITE_MAX_METRICS = 8, SUITE_MAX_CHOICES = 64 };
 
+struct engine_text;
+
 struct suite_options {
 	const char *data_folder; /* laid out as the shared data folder: gsm8k/, arc/, recall/ ... */
 	int fewshot;             /* -1: the suite's default */
-	double limit;  /* 0: none; below 1 a fraction of the documents (rounded up), else their number (truncated) */
-	uint64_t seed; /* few-shot seed, 1234 in the harness */
+	double limit; /* 0: none; below 1 a fraction of each task's documents (rounded up), else their number (truncated) */
+	int sample;    /* 0: all; else that many items of the suite, by the smallest sha256 of "SEED:doc_hash" */
+	uint64_t seed; /* of few-shot choice and sample, 1234 in the harness */
+	const struct engine_text *text; /* what recall:N counts tokens with; NULL: such a suite is refused */
+	int max_positions;              /* longest context of the model, for recall:N */
 };
 
 struct suite_item {
@@ -47,6 +52,7 @@ struct answer {
 	const double *logprobs; /* [n_choices] summed log-probability of each continuation */
 	const bool *is_greedy;  /* [n_choices] */
 	struct str text;        /* GENERATE: after stop strings were cut */
+	bool truncated;         /* GENERATE: ended by the length limit */
 };
 
 /* The score of one item: the values of the suite's metrics ("exact_match,strict-match", "acc,none"), in the suite's
@@ -57,7 +63,7 @@ struct item_score {
 	double value[SUITE_MAX_METRICS];
 	int n_filters;
 	const char *filter[SUITE_MAX_METRICS];
-	struct buf filtered[SUITE_MAX_METRICS]; /* GENERATE: extracted text per filter; owned */
+	struct buf filtered[SUITE_MAX_METRICS]; /* [n_filters] extracted text per filter; owned */
 };
 void item_score_free(struct item_score *s);
 
@@ -71,19 +77,31 @@ struct metric_summary {
 
 struct suite; /* an opened suite with all its items */
 
-/* name as in --suite (case-insensitive in ASCII, whatever the locale); an unknown name is ERR_USAGE with the known
- * ones, a limit that is no number above 0 or more shots than there are ERR_USAGE, a data file that is missing
- * ERR_MISSING with its path, one without records ERR_EMPTY, a record that lacks a column ERR_INPUT with file, line and
- * column name. */
+/* name as in --suite (case-insensitive in ASCII, whatever the locale), or the path of an exam file; an unknown name is
+ * ERR_USAGE with the known ones, a limit that is no number above 0 or more shots than there are ERR_USAGE, a data file
+ * that is missing ERR_MISSING with its path, one without records ERR_EMPTY, a record that lacks a column ERR_INPUT with
+ * file, line and column name. */
 int suite_open(const char *name, const struct suite_options *options, struct suite **out, struct error *e);
 void suite_close(struct suite *s);
 
+/* Whether a suite of that name is made for a model: then options->text is needed. */
+bool suite_needs_model(const char *name);
+
 const char *suite_name(const struct suite *s);
-int suite_count(const struct suite *s);                /* items, after the limit */
-int suite_total(const struct suite *s);                /* documents before the limit */
+int suite_count(const struct suite *s);                /* items, after limit or sample */
+int suite_total(const struct suite *s);                /* documents before */
+bool suite_is_sample(const struct suite *s);           /* items were chosen by hash from the suite as one */
 int suite_fewshot(const struct suite *s);              /* shots in use */
 const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
+/* Items are ordered by task and doc_id. */
 const struct suite_item *suite_item(const struct suite *s, int i);
+/* Index of the item of that task and document, or -1. */
+int suite_find(const struct suite *s, const char *task, int64_t doc_id);
+
+/* The tasks of the suite, in the order of their items. */
+struct suite_task;
+int suite_task_count(const struct suite *s);
+const struct suite_task *suite_task(const struct suite *s, int i);
 
 /* Data files that were read, with their sha256, for the run's provenance. */
 int suite_file_count(const struct suite *s);
@@ -101,12 +119,37 @@ const char *suite_metric_name(const struct suite *s, int i);
 /* Mean and standard error (sample deviation, n - 1, over root n) of n values; stderr_value NaN for n < 2. */
 void metric_mean(const char *name, const double *values, int n, struct metric_summary *out);
 
+/* Mean of the tasks' means weighted by their sizes, and lm-evaluation-harness's pooled standard error: the root of
+ * sum((n_i - 1) n_i se_i^2) / (sum(n_i) - K) / sum(n_i), NaN where one of the K tasks has none. PRECOND: n_tasks >= 1,
+ * each with n >= 1. */
+void metric_pool(const char *name, const struct metric_summary *tasks, int n_tasks, struct metric_summary *out);
+
+/* Results of a suite whose items have those values ([metrics, items]; scored: whether an item has any): calls visit with
+ * task NULL for the suite as a whole (a sample's tasks are no strata: it is one mean with its error), then, where there are several, for each group of tasks ("mmlu_stem") and each task,
+ * and for each value of the group column ("filler=24"); for every metric. */
+typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
+int suite_summarize(const struct suite *s, const double *values, const bool *scored, suite_visit_result *visit,
+	void *context, struct error *e);
+
 /* Documents used of n: ceil(n * limit) for a limit below 1, else the limit without its fraction, at most n; n for 0
  * (no limit). PRECOND: limit >= 0. */
 int limit_apply(double limit, int n);
 
-/* Names that --suite takes, for help and `list --suites`: NULL-terminated. */
-const char *const *suite_names(void);
+/* What an exam is called: the name of its file without folder and ".jsonl". A name that is no path stays as it is. */
+struct str suite_exam_name(const char *path);
+
+/* What `list --suites` says of a suite. */
+struct suite_facts {
+	const char *name, *also, *definition; /* also: other names of its kind, or NULL */
+	bool has_data;                        /* its files are in the data folder */
+	int tasks, documents;                 /* 0 without data */
+	int fewshot;                          /* default shots */
+	enum request_kind kind;
+	const char *const *metrics;
+	int n_metrics;
+};
+/* Facts of the suite of that number, from 0; false after the last. */
+bool suite_facts(int i, const char *data_folder, struct suite_facts *out);
 
 /* What a rescoring met besides its results. */
 struct rescore_report {

@@ -7,13 +7,23 @@
 /* Items in flight for each request that the engine runs at once: enough to refill a batch while answers are scored. */
 enum { ITEMS_PER_REQUEST = 2 };
 
+/* One request to the engine. Choices of one token behind the same tokens share one: its row answers them all. */
+struct flight_request {
+	uint64_t id;
+	struct engine_ids ids; /* LOGLIKELIHOOD: what was asked, owned; the last one of a row's is its first choice's */
+	float *row;            /* [vocab_size] log-probabilities of the next token; NULL: one choice of its own */
+};
+
 /* One item in flight. answer is first: it is what the caller gets. */
 struct flight {
 	struct target_answer answer;
 	struct flight *next;
+	int n_choices; /* 1 of a text */
 	int n_requests, n_finished;
-	uint64_t *ids;    /* [n_requests] */
-	double *logprobs; /* [n_requests] */
+	struct flight_request *requests; /* [n_choices], of which n_requests are in use */
+	int *request_of;                 /* [n_choices] index of the request that answers it */
+	int32_t *token_of;               /* [n_choices] its token in that request's row */
+	double *logprobs;                /* [n_choices] */
 	bool *is_greedy;
 	struct engine_result *result; /* GENERATE */
 };
@@ -51,7 +61,13 @@ void target_answer_free(struct target_answer *a)
 	struct flight *f = (struct flight *)a;
 	if (!f)
 		return;
-	free(f->ids);
+	for (int i = 0; f->requests && i < f->n_choices; i++) {
+		engine_ids_free(&f->requests[i].ids);
+		free(f->requests[i].row);
+	}
+	free(f->requests);
+	free(f->request_of);
+	free(f->token_of);
 	free(f->logprobs);
 	free(f->is_greedy);
 	engine_result_free(f->result);
@@ -92,16 +108,17 @@ int target_in_flight(const struct target *t)
 static struct flight *flight_new(const struct suite_item *item, struct error *e)
 {
 	struct flight *f = mem_calloc(1, sizeof *f, e);
-	int n = item->kind == REQUEST_LOGLIKELIHOOD ? item->n_choices : 1;
 
 	if (!f)
 		return NULL;
 	f->answer.item = item;
-	f->n_requests = n;
-	f->ids = mem_calloc((size_t)n, sizeof *f->ids, e);
-	f->logprobs = mem_calloc((size_t)n, sizeof *f->logprobs, e);
-	f->is_greedy = mem_calloc((size_t)n, sizeof *f->is_greedy, e);
-	if (!f->ids || !f->logprobs || !f->is_greedy) {
+	f->n_choices = item->kind == REQUEST_LOGLIKELIHOOD ? item->n_choices : 1;
+	f->requests = mem_calloc((size_t)f->n_choices, sizeof *f->requests, e);
+	f->request_of = mem_calloc((size_t)f->n_choices, sizeof *f->request_of, e);
+	f->token_of = mem_calloc((size_t)f->n_choices, sizeof *f->token_of, e);
+	f->logprobs = mem_calloc((size_t)f->n_choices, sizeof *f->logprobs, e);
+	f->is_greedy = mem_calloc((size_t)f->n_choices, sizeof *f->is_greedy, e);
+	if (!f->requests || !f->request_of || !f->token_of || !f->logprobs || !f->is_greedy) {
 		target_answer_free(&f->answer);
 		return NULL;
 	}
@@ -111,38 +128,68 @@ static struct flight *flight_new(const struct suite_item *item, struct error *e)
 /* Keeps the last `most` of n ids: how many to drop from the front. */
 static size_t left_cut(struct flight *f, size_t n, size_t most)
 {
-	if (n <= most)
-		return 0;
-	f->answer.context_cut = true;
-	return n - most;
+	size_t cut = n > most ? n - most : 0;
+	if ((int)cut > f->answer.context_cut)
+		f->answer.context_cut = (int)cut;
+	return cut;
 }
 
-/* (context + continuation)[-(max_length + 1):]: the last token is scored, not read. */
-static int submit_choice(struct target *t, struct flight *f, int choice, struct error *e)
+static int encode_choice(struct target *t, const struct suite_item *item, int choice, struct engine_ids *ids,
+	size_t *n_context, struct error *e)
 {
-	const struct suite_item *item = f->answer.item;
-	struct engine_ids ids = {0};
 	struct buf continuation = {0};
-	size_t n_context = 0;
 
 	buf_append_char(&continuation, ' ');
 	buf_append_str(&continuation, item->choices[choice]);
 	int status = buf_check(&continuation, e);
 	if (status == 0)
-		status = engine_text_encode_pair(t->text, item->context, buf_str(&continuation), &ids, &n_context, e);
-	if (status == 0 && n_context >= ids.count)
+		status = engine_text_encode_pair(t->text, item->context, buf_str(&continuation), ids, n_context, e);
+	if (status == 0 && *n_context >= ids->count)
 		status = error_set(e, ERR_INPUT, "choice %d has no token of its own after the context", choice);
-	if (status == 0) {
-		size_t cut = left_cut(f, ids.count, (size_t)engine_facts(t->engine)->max_positions + 1);
-		size_t from = n_context > cut ? n_context - cut : 1; /* the first token has nothing before it */
-		struct engine_request r = {
-			.tokens = ids.data + cut, .n_tokens = (int)(ids.count - cut), .logprobs_from = (int)from};
-		status = engine_submit(t->engine, &r, &f->ids[choice], e);
-		f->answer.prompt_tokens += (int)(ids.count - cut);
-	}
 	buf_free(&continuation);
-	engine_ids_free(&ids);
 	return status;
+}
+
+/* The request whose row answers one more token behind the same ids, or -1. */
+static int find_row(const struct flight *f, const struct engine_ids *ids)
+{
+	for (int i = 0; i < f->n_requests; i++) {
+		const struct flight_request *r = &f->requests[i];
+		if (r->row && r->ids.count == ids->count &&
+			memcmp(r->ids.data, ids->data, (ids->count - 1) * sizeof *ids->data) == 0)
+			return i;
+	}
+	return -1;
+}
+
+/* (context + continuation)[-(max_length + 1):]: the last token is scored, not read. */
+static int submit_choice(struct target *t, struct flight *f, int choice, struct error *e)
+{
+	struct flight_request *r = &f->requests[f->n_requests];
+	const struct engine_facts *facts = engine_facts(t->engine);
+	size_t n_context = 0;
+
+	TRY(encode_choice(t, f->answer.item, choice, &r->ids, &n_context, e));
+	bool one_token = n_context + 1 == r->ids.count && n_context > 0;
+	int shared = one_token ? find_row(f, &r->ids) : -1;
+	f->request_of[choice] = shared >= 0 ? shared : f->n_requests;
+	f->token_of[choice] = r->ids.data[r->ids.count - 1];
+	if (shared >= 0) {
+		engine_ids_free(&r->ids);
+		return 0;
+	}
+	if (one_token && !(r->row = mem_calloc((size_t)facts->vocab_size, sizeof *r->row, e)))
+		return ERR_MEMORY;
+	size_t cut = left_cut(f, r->ids.count, (size_t)facts->max_positions + 1);
+	size_t n = r->ids.count - cut - one_token, from = n_context > cut ? n_context - cut : 1;
+	struct engine_request request = {.tokens = r->ids.data + cut,
+		.n_tokens = (int)n,
+		.logprobs_from = (int)from, /* the first token has nothing before it */
+		.rows = r->row};
+	f->answer.prompt_tokens += (int)n;
+	TRY(engine_submit(t->engine, &request, &r->id, e));
+	f->n_requests++;
+	return 0;
 }
 
 /* context[-(max_length - max_gen_toks):] */
@@ -164,7 +211,8 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 			.max_tokens = item->max_tokens,
 			.stops = item->until,
 			.n_stops = item->n_until};
-		status = engine_submit(t->engine, &r, &f->ids[0], e);
+		status = engine_submit(t->engine, &r, &f->requests[0].id, e);
+		f->n_requests = status == 0;
 		f->answer.prompt_tokens = (int)(ids.count - cut);
 	}
 	engine_ids_free(&ids);
@@ -176,18 +224,15 @@ int target_submit(struct target *t, const struct suite_item *item, struct error 
 	struct flight *f = flight_new(item, e);
 	if (!f)
 		return ERR_MEMORY;
-	int status = 0, submitted = 0;
-	while (submitted < f->n_requests && status == 0) {
-		status = item->kind == REQUEST_LOGLIKELIHOOD ? submit_choice(t, f, submitted, &f->answer.error)
+	int status = 0;
+	for (int i = 0; i < f->n_choices && status == 0; i++)
+		status = item->kind == REQUEST_LOGLIKELIHOOD ? submit_choice(t, f, i, &f->answer.error)
 							     : submit_generate(t, f, &f->answer.error);
-		submitted += status == 0;
-	}
-	f->n_requests = submitted;
-	for (int i = 0; status < 0 && i < submitted; i++)
-		engine_abort(t->engine, f->ids[i]);
+	for (int i = 0; status < 0 && i < f->n_requests; i++)
+		engine_abort(t->engine, f->requests[i].id);
 	/* one that failed before its first request waits in a list of its own; its other requests come back as aborted
 	 */
-	struct flight **list = submitted > 0 ? &t->flights : &t->finished;
+	struct flight **list = f->n_requests > 0 ? &t->flights : &t->finished;
 	f->next = *list;
 	*list = f;
 	t->n_flights++;
@@ -196,7 +241,7 @@ int target_submit(struct target *t, const struct suite_item *item, struct error 
 
 /* ---- answers ---- */
 
-static void take_choice(struct flight *f, int choice, const struct engine_result *r)
+static void take_continuation(struct flight *f, int choice, const struct engine_result *r)
 {
 	double sum = 0.0;
 	bool greedy = true;
@@ -209,12 +254,39 @@ static void take_choice(struct flight *f, int choice, const struct engine_result
 	f->is_greedy[choice] = greedy;
 }
 
+/* The lowest id among the most probable ones is the greedy one, as in the engine. */
+static int32_t row_argmax(const float *row, int n)
+{
+	int32_t best = 0;
+	for (int32_t i = 1; i < n; i++)
+		best = row[i] > row[best] ? i : best;
+	return best;
+}
+
+static void take_choices(const struct target *t, struct flight *f, int request, const struct engine_result *r)
+{
+	const float *row = f->requests[request].row;
+	int32_t greedy = row ? row_argmax(row, engine_facts(t->engine)->vocab_size) : -1;
+
+	for (int c = 0; c < f->n_choices; c++) {
+		if (f->request_of[c] != request)
+			continue;
+		if (!row) {
+			take_continuation(f, c, r);
+			continue;
+		}
+		f->logprobs[c] = (double)row[f->token_of[c]];
+		f->is_greedy[c] = f->token_of[c] == greedy;
+	}
+}
+
 static void take_text(struct flight *f, const struct engine_result *r)
 {
 	struct target_answer *a = &f->answer;
 
 	a->raw = r->text;
 	a->finish = r->finish;
+	a->answer.truncated = r->finish == ENGINE_LENGTH;
 	a->tokens = r->tokens;
 	a->logprobs = r->logprobs;
 	a->n_generated = r->n_generated;
@@ -228,7 +300,7 @@ static bool result_take(struct target *t, struct engine_result *r, struct flight
 	for (struct flight **at = &t->flights; *at; at = &(*at)->next) {
 		struct flight *f = *at;
 		int i = 0;
-		while (i < f->n_requests && f->ids[i] != r->id)
+		while (i < f->n_requests && f->requests[i].id != r->id)
 			i++;
 		if (i == f->n_requests)
 			continue;
@@ -237,7 +309,7 @@ static bool result_take(struct target *t, struct engine_result *r, struct flight
 		f->answer.cached_tokens += r->cached_tokens;
 		f->answer.seconds = r->seconds > f->answer.seconds ? r->seconds : f->answer.seconds;
 		if (f->answer.item->kind == REQUEST_LOGLIKELIHOOD) {
-			take_choice(f, i, r);
+			take_choices(t, f, i, r);
 			engine_result_free(r);
 		} else {
 			f->result = r;

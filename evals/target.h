@@ -26,7 +26,7 @@ struct target_answer {
 	struct answer answer;      /* what is scored; borrowed from this object */
 	struct error error;        /* code 0: answered */
 	enum engine_finish finish; /* GENERATE */
-	bool context_cut;          /* the context was longer than the model's */
+	int context_cut;           /* tokens that the context lost at its beginning: it was longer than the model's */
 	struct str raw;            /* GENERATE: the text as generated, stop string included */
 	const int32_t *tokens;     /* GENERATE: [n_generated] */
 	const float *logprobs;

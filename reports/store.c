@@ -190,6 +190,11 @@ struct str column_str(sqlite3_stmt *statement, int column)
 	return (struct str){data, data ? (size_t)sqlite3_column_bytes(statement, column) : 0};
 }
 
+double column_double(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? __builtin_nan("") : sqlite3_column_double(row, column);
+}
+
 /* ---- Opening ---- */
 
 enum { SMALLEST_DATABASE = 512 };

@@ -14,11 +14,12 @@
 #include "engine/base/error.h"
 #include "engine/base/str.h"
 
-enum { STORE_SCHEMA_VERSION = 1 };
+enum { STORE_SCHEMA_VERSION = 2 };
 
 struct store;
 
-/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated.
+/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated, after a copy
+ * of the file as it was is kept beside it: FILE-v1 for schema version 1.
  * ERR_INPUT: not a database, not one of Assay's, of a newer version. ERR_MISSING: a folder. ERR_IO: no permission.
  * ERR_STORE: locked for longer than STORE_PATIENCE, full disk, damaged. */
 int store_open(const char *path, struct store **out, struct error *e);
@@ -118,15 +119,20 @@ struct store_sample {
 	const char *finish_reason; /* NULL: none */
 	const char *error;         /* NULL: none */
 	int64_t prompt_tokens, cached_tokens, generated_tokens;
+	int64_t context_cut; /* prompt tokens that were dropped from the beginning: the context was longer than the model's */
 	double seconds;
 };
 
 /* Stores one answer. (variant, suite, task, doc_id) is answered once in a run: a second one is ERR_STORE. */
 int store_sample_insert(struct store *s, const struct store_sample *sample, struct error *e);
 
+/* Stores an answer in place of the error that the run that was begun holds for that item. ERR_STORE when it holds none. */
+int store_sample_retry(struct store *s, const struct store_sample *sample, struct error *e);
+
 enum store_answered {
 	STORE_NEW, /* not answered yet */
 	STORE_ANSWERED,
+	STORE_FAILED,  /* the same, but the answer is an error: store_sample_retry may put another in its place */
 	STORE_CHANGED, /* answered, but for another document or prompt: the data changed under the run */
 };
 
@@ -149,6 +155,28 @@ struct store_result {
 /* Stores a result of the run that was begun, in place of an earlier one of the same name. */
 int store_suite_result_put(struct store *s, const struct store_result *result, struct error *e);
 
+/* ---- Measurements ---- */
+
+/* One point of a benchmark, or one arm in one block of an overhead measurement. Numbers are NaN where they were not
+ * measured; latencies are JSON objects of milliseconds (mean, median, p95, p99), length 0 where not measured. */
+struct store_measurement {
+	int64_t variant_id;
+	const char *arm;   /* guard level */
+	int64_t block;     /* of interleaved arms; 0 in a benchmark */
+	const char *phase; /* "prefill", "decode", "mixed" */
+	int64_t concurrency, input_tokens, output_tokens;
+	int64_t started; /* nanoseconds since 1970, UTC */
+	double seconds;
+	double tokens_per_s;
+	struct str ttft_ms, itl_ms, tpot_ms, e2e_ms;
+	double share_of_floor, guard_us_per_step, step_us;
+	struct str detail; /* JSON object of the rest */
+};
+
+/* Stores a measurement of the run that was begun, in place of an earlier one of the same point (variant, arm, block,
+ * phase, concurrency, input and output tokens). */
+int store_measurement_put(struct store *s, const struct store_measurement *m, struct error *e);
+
 /* ---- Reading ----
  * Each calls visit once per row; what it is given is borrowed and gone after the call. A negative status of visit ends
  * the reading and is returned. */
@@ -156,6 +184,7 @@ int store_suite_result_put(struct store *s, const struct store_result *result, s
 typedef int store_visit_run(void *context, const struct store_run *run, struct error *e);
 typedef int store_visit_variant(void *context, const struct store_variant *variant, struct error *e);
 typedef int store_visit_result(void *context, const struct store_result *result, struct error *e);
+typedef int store_visit_measurement(void *context, const struct store_measurement *m, struct error *e);
 typedef int store_visit_sample(void *context, const struct store_sample *sample, struct error *e);
 
 /* All runs, oldest first, or (run_id > 0) that one. */
@@ -164,6 +193,9 @@ int store_runs_each(struct store *s, int64_t run_id, store_visit_run *visit, voi
 int store_variants_each(struct store *s, int64_t run_id, store_visit_variant *visit, void *context, struct error *e);
 /* By suite and metric as they were first put, then by variant. A suite as a whole is its own task. */
 int store_results_each(struct store *s, int64_t run_id, store_visit_result *visit, void *context, struct error *e);
+/* By variant, arm, phase, input, output, concurrency and block. */
+int store_measurements_each(
+	struct store *s, int64_t run_id, store_visit_measurement *visit, void *context, struct error *e);
 /* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);
@@ -174,6 +206,7 @@ struct store_count {
 	const char *suite;
 	int64_t n;
 	int64_t by_status[SAMPLE_STATUS_COUNT];
+	int64_t contexts_cut; /* samples whose context lost its beginning */
 	int64_t prompt_tokens, cached_tokens, generated_tokens;
 };
 typedef int store_visit_count(void *context, const struct store_count *count, struct error *e);

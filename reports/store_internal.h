@@ -63,13 +63,18 @@ int64_t store_clock(clockid_t id);
 
 const char *column_text(sqlite3_stmt *statement, int column); /* NULL for NULL */
 struct str column_str(sqlite3_stmt *statement, int column);
+double column_double(sqlite3_stmt *statement, int column); /* NaN for NULL */
 
 /* ---- store_schema.c ---- */
 
 /* Refuses what is no Assay database of a version that this program knows. *version: 0 for an empty file. */
 int store_identify(struct store *s, int *version, struct error *e);
-/* Brings the file to STORE_SCHEMA_VERSION in one transaction. */
+/* Brings the file to STORE_SCHEMA_VERSION in one transaction, after keeping a copy of an older one. */
 int store_migrate(struct store *s, struct error *e);
+
+/* Whether the tables and their columns are those that the migrations make; visit is called when they are not. */
+int store_check_tables(struct store *s, int (*visit)(void *context, const char *problem, struct error *e),
+	void *context, struct error *e);
 
 /* ---- store_run.c ---- */
 

@@ -108,6 +108,7 @@ static void bind_sample(struct store_binder *b, int64_t run_id, const struct sto
 	bind_int(b, sample->generated_tokens);
 	bind_double(b, sample->seconds);
 	bind_int(b, store_clock(CLOCK_REALTIME));
+	bind_int(b, sample->context_cut);
 }
 
 static int check_sample(struct store *s, const struct store_sample *sample, struct error *e)
@@ -135,9 +136,9 @@ int store_sample_insert(struct store *s, const struct store_sample *sample, stru
 			"target_hash, response,"
 			" filtered, metrics, tokens, token_logprobs, status, finish_reason, error, prompt_tokens, "
 			"cached_tokens,"
-			" generated_tokens, seconds, finished)"
+			" generated_tokens, seconds, finished, context_cut)"
 			" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
-			"?19, ?20, ?21)",
+			"?19, ?20, ?21, ?22)",
 			&s->insert_sample, e));
 	struct store_binder b = {s->insert_sample, 0, SQLITE_OK};
 	bind_sample(&b, s->run_id, sample);
@@ -149,13 +150,45 @@ int store_sample_insert(struct store *s, const struct store_sample *sample, stru
 	return status < 0 ? status : store_run_beat(s, e);
 }
 
+/* Takes away the error that the run holds for that item. */
+static int delete_failed(struct store *s, const struct store_sample *sample, struct error *e)
+{
+	struct store_binder b = {0};
+	TRY(store_prepare(s,
+		"DELETE FROM sample WHERE run_id = ?1 AND variant_id = ?2 AND suite = ?3 AND task = ?4 AND doc_id = ?5"
+		" AND status = 'error'",
+		&b.statement, e));
+	bind_int(&b, s->run_id);
+	bind_int(&b, sample->variant_id);
+	bind_text(&b, sample->suite);
+	bind_text(&b, sample->task);
+	bind_int(&b, sample->doc_id);
+	TRY(store_run_statement(s, &b, "answer an item again", e));
+	if (sqlite3_changes(s->db) == 1)
+		return 0;
+	return error_set(e, ERR_STORE,
+		"%s: run %" PRId64 " holds no error of %s document %" PRId64
+		" of suite %s that could be answered again",
+		s->path, s->run_id, sample->task, sample->doc_id, sample->suite);
+}
+
+int store_sample_retry(struct store *s, const struct store_sample *sample, struct error *e)
+{
+	assert(s->run_id);
+	TRY(store_begin(s, "answer an item again", e));
+	int status = delete_failed(s, sample, e);
+	if (status == 0)
+		status = store_sample_insert(s, sample, e);
+	return store_end(s, status, "answer an item again", e);
+}
+
 int store_sample_answered(struct store *s, int64_t variant_id, const char *suite, const char *task, int64_t doc_id,
 	const char *doc_hash, const char *prompt_hash, enum store_answered *answered, struct error *e)
 {
 	assert(s->run_id);
 	if (!s->find_sample)
 		TRY(store_prepare(s,
-			"SELECT doc_hash = ?6 AND prompt_hash = ?7 FROM sample"
+			"SELECT doc_hash = ?6 AND prompt_hash = ?7, status = 'error' FROM sample"
 			" WHERE run_id = ?1 AND variant_id = ?2 AND suite = ?3 AND task = ?4 AND doc_id = ?5",
 			&s->find_sample, e));
 	struct store_binder b = {s->find_sample, 0, SQLITE_OK};
@@ -169,7 +202,8 @@ int store_sample_answered(struct store *s, int64_t variant_id, const char *suite
 	int status = store_step(s, b.statement, &b, "look for a sample", e);
 	if (status >= 0) {
 		bool same = status == 1 && sqlite3_column_int(b.statement, 0);
-		*answered = status == 0 ? STORE_NEW : same ? STORE_ANSWERED : STORE_CHANGED;
+		bool failed = status == 1 && sqlite3_column_int(b.statement, 1);
+		*answered = status == 0 ? STORE_NEW : !same ? STORE_CHANGED : failed ? STORE_FAILED : STORE_ANSWERED;
 	}
 	sqlite3_reset(b.statement);
 	sqlite3_clear_bindings(b.statement);
@@ -198,6 +232,7 @@ static void read_sample(sqlite3_stmt *row, struct store_sample *sample)
 		.cached_tokens = sqlite3_column_int64(row, 16),
 		.generated_tokens = sqlite3_column_int64(row, 17),
 		.seconds = sqlite3_column_double(row, 18),
+		.context_cut = sqlite3_column_int64(row, 19),
 	};
 }
 
@@ -209,7 +244,7 @@ int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, cons
 		"SELECT variant_id, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, "
 		"metrics, tokens,"
 		" token_logprobs, status, finish_reason, error, prompt_tokens, cached_tokens, generated_tokens, "
-		"seconds FROM sample"
+		"seconds, context_cut FROM sample"
 		" WHERE run_id = ?1 AND (?2 = 0 OR variant_id = ?2) AND (?3 IS NULL OR suite = ?3)"
 		" ORDER BY variant_id, suite, task, doc_id",
 		&b.statement, e));
@@ -233,7 +268,8 @@ int store_counts_each(struct store *s, int64_t run_id, store_visit_count *visit,
 	TRY(store_prepare(s,
 		"SELECT variant_id, suite, count(*), sum(status = 'ok'), sum(status = 'truncated'), sum(status = "
 		"'empty'),"
-		" sum(status = 'error'), sum(prompt_tokens), sum(cached_tokens), sum(generated_tokens) FROM sample"
+		" sum(status = 'error'), sum(prompt_tokens), sum(cached_tokens), sum(generated_tokens),"
+		" sum(context_cut > 0) FROM sample"
 		" WHERE run_id = ?1 GROUP BY variant_id, suite ORDER BY variant_id, min(sample_id)",
 		&b.statement, e));
 	bind_int(&b, run_id);
@@ -246,6 +282,7 @@ int store_counts_each(struct store *s, int64_t run_id, store_visit_count *visit,
 			.prompt_tokens = sqlite3_column_int64(b.statement, 7),
 			.cached_tokens = sqlite3_column_int64(b.statement, 8),
 			.generated_tokens = sqlite3_column_int64(b.statement, 9),
+			.contexts_cut = sqlite3_column_int64(b.statement, 10),
 		};
 		for (int i = 0; i < SAMPLE_STATUS_COUNT; i++)
 			count.by_status[i] = sqlite3_column_int64(b.statement, 3 + i);
@@ -277,11 +314,6 @@ int store_suite_result_put(struct store *s, const struct store_result *result, s
 	bind_double(&b, result->value);
 	bind_double(&b, result->stderr_value);
 	return store_run_statement(s, &b, "store a result", e);
-}
-
-static double column_double(sqlite3_stmt *row, int column)
-{
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? __builtin_nan("") : sqlite3_column_double(row, column);
 }
 
 int store_results_each(struct store *s, int64_t run_id, store_visit_result *visit, void *context, struct error *e)

@@ -1,5 +1,11 @@
 #include "reports/store_internal.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+
 /* "Assy": says in the file's header whose database it is. */
 enum { APPLICATION_ID = 0x41737379 };
 
@@ -155,8 +161,10 @@ static const char schema_1[] =
 	") STRICT;"
 	"CREATE INDEX incident_by_run ON incident (run_id, time);";
 
+static const char schema_2[] = "ALTER TABLE sample ADD COLUMN context_cut INTEGER NOT NULL DEFAULT 0;";
+
 /* Element v brings a file of version v to version v + 1. */
-static const char *const migrations[STORE_SCHEMA_VERSION] = {schema_1};
+static const char *const migrations[STORE_SCHEMA_VERSION] = {schema_1, schema_2};
 
 /* The three numbers come from one statement, so that they are of one moment: another process may make the tables. */
 static int read_header(struct store *s, int64_t *application, int64_t *user_version, int64_t *objects, struct error *e)
@@ -198,11 +206,58 @@ int store_identify(struct store *s, int *version, struct error *e)
 	return 0;
 }
 
+/* ---- Migration ---- */
+
+/* By a connection of its own: one that writes cannot be copied from. */
+static int copy_pages(struct store *s, const char *file, struct error *e)
+{
+	sqlite3 *from = NULL, *to = NULL;
+	sqlite3_backup *backup = NULL;
+	int code = sqlite3_open_v2(sqlite3_db_filename(s->db, "main"), &from, SQLITE_OPEN_READONLY, NULL);
+	if (code == SQLITE_OK)
+		code = sqlite3_open_v2(file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	if (code == SQLITE_OK) {
+		backup = sqlite3_backup_init(to, "main", from, "main");
+		if (backup)
+			sqlite3_backup_step(backup, -1);
+		code = backup ? sqlite3_backup_finish(backup) : sqlite3_errcode(to);
+	}
+	sqlite3_close(from);
+	sqlite3_close(to);
+	if (code == SQLITE_OK)
+		return 0;
+	return error_set(e, ERR_IO, "%s: could not keep a copy of it as %s before its schema changes: %s", s->path,
+		file, sqlite3_errstr(code));
+}
+
+/* Keeps the file as it was before its schema changes as FILE-vN. Written under another name, so that no half of a copy
+ * is ever taken for one. The write lock is held: no other process is at it. */
+static int keep_copy(struct store *s, int version, struct error *e)
+{
+	struct buf name = {0}, written = {0};
+	buf_printf(&name, "%s-v%d", sqlite3_db_filename(s->db, "main"), version);
+	buf_printf(&written, "%s.part", buf_text(&name));
+	int status = buf_check(&written, e);
+	if (status == 0 && access(buf_text(&name), F_OK) != 0) {
+		unlink(buf_text(&written));
+		status = copy_pages(s, buf_text(&written), e);
+		if (status == 0 && rename(buf_text(&written), buf_text(&name)) != 0)
+			status = error_set(e, ERR_IO, "%s: could not be named %s: %s", buf_text(&written),
+				buf_text(&name), strerror(errno));
+		unlink(buf_text(&written));
+	}
+	buf_free(&name);
+	buf_free(&written);
+	return status;
+}
+
 static int migrate_steps(struct store *s, struct error *e)
 {
 	int version = 0;
 	/* Another process may have migrated it since this one looked. */
 	TRY(store_identify(s, &version, e));
+	if (version > 0 && version < STORE_SCHEMA_VERSION)
+		TRY(keep_copy(s, version, e));
 	for (; version < STORE_SCHEMA_VERSION; version++)
 		TRY(store_exec(s, migrations[version], "make its tables", e));
 	char header[128];
@@ -215,4 +270,57 @@ int store_migrate(struct store *s, struct error *e)
 {
 	TRY(store_begin(s, "make its tables", e));
 	return store_end(s, migrate_steps(s, e), "make its tables", e);
+}
+
+/* ---- Are they the tables that they should be? ---- */
+
+/* A line per column, sorted. */
+static int append_columns(sqlite3 *db, struct buf *out)
+{
+	static const char sql[] =
+		"SELECT t.name || '.' || c.name || ' ' || c.type || ' ' || c.\"notnull\" || c.pk || t.strict"
+		" FROM pragma_table_list t, pragma_table_info(t.name) c"
+		" WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY t.name, c.name";
+	sqlite3_stmt *rows = NULL;
+	int code = sqlite3_prepare_v2(db, sql, -1, &rows, NULL);
+	while (code == SQLITE_OK || code == SQLITE_ROW) {
+		code = sqlite3_step(rows);
+		if (code == SQLITE_ROW)
+			buf_printf(out, "%s\n", column_text(rows, 0));
+	}
+	sqlite3_finalize(rows);
+	return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int expected_columns(struct buf *out)
+{
+	sqlite3 *db = NULL;
+	int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	for (int i = 0; i < STORE_SCHEMA_VERSION && code == SQLITE_OK; i++)
+		code = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	if (code == SQLITE_OK)
+		code = append_columns(db, out);
+	sqlite3_close(db);
+	return code;
+}
+
+int store_check_tables(struct store *s, int (*visit)(void *context, const char *problem, struct error *e),
+	void *context, struct error *e)
+{
+	struct buf expected = {0}, columns = {0};
+	int code = expected_columns(&expected);
+	int status = code == SQLITE_OK ? 0
+				       : error_set(e, ERR_MEMORY, "%s: could not make the tables to compare with: %s",
+						 s->path, sqlite3_errstr(code));
+	if (status == 0 && append_columns(s->db, &columns) != SQLITE_OK)
+		status = store_fail(s, "read its schema", e);
+	if (status == 0)
+		status = buf_check(&expected, e);
+	if (status == 0)
+		status = buf_check(&columns, e);
+	if (status == 0 && !str_equal(buf_str(&expected), buf_str(&columns)))
+		status = visit(context, "its tables and columns are not those of its schema version", e);
+	buf_free(&expected);
+	buf_free(&columns);
+	return status;
 }

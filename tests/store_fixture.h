@@ -115,9 +115,9 @@ static inline int fixture_append_sample(void *context, const struct store_sample
 	buf_append_str(out, x->tokens);
 	buf_append_char(out, '|');
 	buf_append_str(out, x->token_logprobs);
-	buf_printf(out, "|%s %s %s %" PRId64 " %" PRId64 " %" PRId64 " %g\n", sample_status_name(x->status),
-		x->finish_reason ? x->finish_reason : "-", x->error ? x->error : "-", x->prompt_tokens,
-		x->cached_tokens, x->generated_tokens, x->seconds);
+	buf_printf(out, "|%s %s %s %" PRId64 " %" PRId64 " %" PRId64 " cut %" PRId64 " %g\n",
+		sample_status_name(x->status), x->finish_reason ? x->finish_reason : "-", x->error ? x->error : "-",
+		x->prompt_tokens, x->cached_tokens, x->generated_tokens, x->context_cut, x->seconds);
 	return buf_check(out, e);
 }
 

@@ -18,6 +18,7 @@ static const char results_table[] = "suite     metric                        var
 				    "arc_easy  acc,none                      bf16/bf16  4  1.0000 ± 0.0000\n"
 				    "arc_easy  acc_norm,none                 bf16/bf16  4  1.0000 ± 0.0000\n"
 				    "recall    exact_match,none              bf16/bf16  4  1.0000 ± 0.0000\n"
+				    "recall filler=0 exact_match,none        bf16/bf16  4  1.0000 ± 0.0000\n"
 				    "\n"
 				    "variant    weights  KV bytes/token  KV tokens\n"
 				    "bf16/bf16  1.8 MiB            1024       1008\n";
@@ -115,7 +116,8 @@ START_TEST(quiet)
 	expect_exit(&o, 0);
 	ck_assert_str_eq(buf_text(&o.err), "");
 	expect_table(buf_text(&o.out),
-		"suite metric variant n value ± stderr\nrecall exact_match,none bf16/bf16 4 1.0000 ± 0.0000\n\n"
+		"suite metric variant n value ± stderr\nrecall exact_match,none bf16/bf16 4 1.0000 ± 0.0000\n"
+		"recall filler=0 exact_match,none bf16/bf16 4 1.0000 ± 0.0000\n\n"
 		"variant weights KV bytes/token KV tokens\nbf16/bf16 1.8 MiB 1024 1008\n");
 	ck_assert_ptr_null(strstr(buf_text(&o.out), "Next"));
 	outcome_free(&o);

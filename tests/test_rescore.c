@@ -11,7 +11,8 @@ const char *const test_program_name = "rescore";
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const gsm8k[] = {"gsm8k"}, *const arc[] = {"arc"}, *const both_arc[] = {"arc_challenge", "ARC_Easy"},
-			 *const arc_easy[] = {"arc_easy"}, *const everything[] = {"gsm8k", "arc", "arc_easy"};
+			 *const arc_easy[] = {"arc_easy"}, *const everything[] = {"gsm8k", "arc", "arc_easy", "mmlu"},
+			 *const mmlu[] = {"mmlu"};
 
 static struct rescore_report report;
 
@@ -103,6 +104,7 @@ static const struct {
 } shared_cases[] = {
 	{"golden/rescore/gsm8k_5shot.samples.jsonl.gz", "golden/rescore/gsm8k_5shot.results.json", 2638, 1},
 	{"golden/rescore/arc_0shot.samples.jsonl.gz", "golden/rescore/arc_0shot.results.json", 3548, 2},
+	{"golden/rescore/mmlu_5shot.samples.jsonl.gz", "golden/rescore/mmlu_5shot.results.json", 14042, 57 + 4 + 1},
 	{"golden/lm_eval_output/samples_gsm8k_2026-11-29T14-19-07.651703.jsonl",
 		"golden/lm_eval_output/results_2026-11-29T14-19-07.651703.json", 8, 1},
 	{"golden/lm_eval_output/samples_arc_easy_2026-11-29T14-19-34.396428.jsonl",
@@ -117,10 +119,67 @@ START_TEST(shared_goldens_agree)
 		   *data = shared_path("data");
 	if (!samples || !results || !data)
 		SKIP("no %s", shared_cases[_i].samples);
-	check_file(everything, 3, data, samples, results, shared_cases[_i].n_tasks);
+	check_file(everything, 4, data, samples, results, shared_cases[_i].n_tasks);
 	ck_assert_uint_eq(report.scored, shared_cases[_i].lines);
 	ck_assert_uint_eq(report.differing, 0);
 	ck_assert_uint_eq(report.skipped, 0);
+}
+END_TEST
+
+/* The groups of tasks; one has a member of one document, and so no standard error. */
+START_TEST(groups_agree)
+{
+	const char *data = golden_path("harness/data"), *samples = golden_path("harness/mmlu.samples.jsonl");
+	check_file(mmlu, 1, data, samples, golden_path("harness/mmlu.results.json"), 4 + 3 + 1);
+	ck_assert_uint_eq(report.scored, 10);
+	ck_assert_uint_eq(report.differing, 0);
+
+	struct json_document *want = load_json(golden_path("harness/mmlu.results.json")), *got;
+	const struct json *results = rescored(mmlu, 1, data, samples, &got);
+	const struct json *groups = json_get(json_root(got), "groups");
+	ck_assert_uint_eq(groups->count, 4);
+	ck_assert(str_is(groups->child->key, "mmlu_stem"));
+	JSON_EACH (group, groups)
+		check_task(json_get_str(json_get(json_root(want), "groups"), group->key), groups);
+	ck_assert(str_is(json_get(json_get(results, "mmlu"), "acc_stderr,none")->text, "N/A"));
+	json_free(want);
+	json_free(got);
+
+	static const char *const stem[] = {"MMLU_STEM"}, *const subject[] = {"mmlu_anatomy"};
+	results = rescored(stem, 1, data, samples, &got);
+	ck_assert_uint_eq(results->count, 3); /* two subjects and their group */
+	ck_assert_uint_eq(json_get(json_root(got), "groups")->count, 1);
+	ck_assert_uint_eq(report.skipped, 5);
+	json_free(got);
+	results = rescored(subject, 1, data, samples, &got);
+	ck_assert_uint_eq(results->count, 1);
+	ck_assert_uint_eq(json_get(json_root(got), "groups")->count, 0);
+	json_free(got);
+}
+END_TEST
+
+/* Without data the tasks are those that the lines name. */
+START_TEST(tasks_without_data)
+{
+	static const char lines[] =
+		"{\"task\": \"mmlu_a\", \"doc_id\": 0, \"doc\": {\"question\": \"q\", \"choices\": [\"a\", \"b\", "
+		"\"c\", "
+		"\"d\"], \"answer\": 1}, \"resps\": [[[-2, false]], [[-1, true]], [[-3, false]], [[-4, false]]]}\n"
+		"{\"task\": \"mmlu_pro_b\", \"doc_id\": 0, \"doc\": {\"answer\": \"C\"}, \"resps\": [[\"the answer is "
+		"(C).\"]], "
+		"\"filter\": \"custom-extract\"}\n";
+	static const char *const both[] = {"mmlu", "mmlu_pro"}, *const one[] = {"mmlu_pro_b"};
+	const char *path = test_write_file("s.jsonl", lines, sizeof(lines) - 1);
+	struct json_document *document;
+	const struct json *results = rescored(both, 2, NULL, path, &document);
+	ck_assert_uint_eq(report.scored, 2);
+	ck_assert_double_eq(json_double(json_get(json_get(results, "mmlu_a"), "acc,none")), 1);
+	ck_assert_double_eq(json_double(json_get(json_get(results, "mmlu_pro_b"), "exact_match,custom-extract")), 1);
+	json_free(document);
+	results = rescored(one, 1, NULL, path, &document);
+	ck_assert_uint_eq(results->count, 1);
+	ck_assert_uint_eq(report.skipped, 1);
+	json_free(document);
 }
 END_TEST
 
@@ -327,10 +386,10 @@ START_TEST(what_is_missing_is_named)
 {
 	struct buf out = {0};
 	const char *samples = golden_path("suites/gsm8k.samples.jsonl");
-	static const char *const unbuilt[] = {"mmlu"};
-	ck_assert_int_eq(suite_rescore(unbuilt, 1, NULL, "/nowhere.jsonl", &out, &report, &test_error), ERR_USAGE);
-	ck_assert_str_eq(test_error.message,
-		"unknown suite \"mmlu\" (known: gsm8k, arc_easy, arc_challenge, recall, arc, filters)");
+	static const char *const unknown[] = {"mmluu"};
+	ck_assert_int_eq(suite_rescore(unknown, 1, NULL, "/nowhere.jsonl", &out, &report, &test_error), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "unknown suite \"mmluu\" (known: gsm8k, gsm8k_cot, "));
+	ck_assert_ptr_nonnull(strstr(test_error.message, ", FILE.jsonl, arc, filters)"));
 	ck_assert_int_eq(suite_rescore(gsm8k, 1, NULL, "/nowhere.jsonl", &out, &report, &test_error), ERR_MISSING);
 	ck_assert_int_eq(suite_rescore(gsm8k, 1, NULL, samples, &out, &report, &test_error), ERR_INPUT);
 	ck_assert_ptr_nonnull(
@@ -375,7 +434,11 @@ static const struct {
 	{{.arguments = {"f"}, .n_arguments = 1}, 2, "expected --suite"},
 	{{.suites = {"gsm8k"}, .n_suites = 1}, 2, "expected one file of sample lines"},
 	{{.suites = {"gsm8k"}, .n_suites = 1, .arguments = {"f", "g"}, .n_arguments = 2}, 2, "found 2"},
-	{{.suites = {"mmlu"}, .n_suites = 1, .arguments = {"f"}, .n_arguments = 1}, 2, "unknown suite \"mmlu\""},
+	{{.suites = {"mmul"}, .n_suites = 1, .arguments = {"f"}, .n_arguments = 1}, 2, "unknown suite \"mmul\""},
+	{{.suites = {"recall:9"}, .n_suites = 1, .arguments = {"f"}, .n_arguments = 1}, 2,
+		"\"recall:9\" is no suite of lm-evaluation-harness"},
+	{{.suites = {"mmlu"}, .n_suites = 1, .data = "/nowhere", .arguments = {"f"}, .n_arguments = 1}, 2,
+		"/nowhere/mmlu/test: "},
 	{{.suites = {"gsm8k", "filters"}, .n_suites = 2, .arguments = {"f"}, .n_arguments = 1}, 2,
 		"unknown suite \"filters\""},
 	{{.suites = {"gsm8k"}, .n_suites = 1, .arguments = {"/nowhere.jsonl"}, .n_arguments = 1}, 2, "/nowhere.jsonl"},
@@ -399,6 +462,8 @@ void test_program_cases(Suite *suite)
 	TCase *goldens = test_case(suite, "goldens", 120);
 	tcase_add_test(goldens, goldens_agree);
 	tcase_add_loop_test(goldens, shared_goldens_agree, 0, COUNT(shared_cases));
+	tcase_add_test(goldens, groups_agree);
+	tcase_add_test(goldens, tasks_without_data);
 	TCase *lines = test_case(suite, "lines", 0);
 	tcase_add_test(lines, the_order_of_the_lines_does_not_matter);
 	tcase_add_loop_test(lines, differences_from_what_is_recorded_are_counted, 0, COUNT(difference_cases));

@@ -359,12 +359,17 @@ START_TEST(suites_listed)
 	struct options o = {.command = "list", .list_suites = true};
 	struct outcome result = run_command(cmd_list, &o);
 	ck_assert_int_eq(result.exit_code, 0);
-	ck_assert_ptr_nonnull(strstr(buf_text(&result.output), "gsm8k\n"));
+	ck_assert_ptr_nonnull(
+		strstr(buf_text(&result.output), "\nmmlu, mmlu_<subject>             480     12  four-choice "));
 	buf_free(&result.output);
 	o.json = true;
 	result = run_command(cmd_list, &o);
 	struct json_document *document = parse(&result);
-	ck_assert_uint_ge(at(json_root(document), "suites")->count, 4);
+	const struct json *suites = at(json_root(document), "suites");
+	ck_assert_uint_ge(suites->count, 4);
+	ck_assert_double_eq(json_double(json_get(json_at(suites, 0), "items")), 500);
+	ck_assert_double_eq(json_double(json_get(json_at(suites, 0), "fewshot")), 5);
+	ck_assert(json_is(json_get(json_at(suites, 3), "items"), JSON_NULL)); /* arc_challenge is not bundled */
 	json_free(document);
 }
 END_TEST

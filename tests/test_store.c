@@ -36,7 +36,7 @@ START_TEST(new_file)
 	ck_assert_str_eq(query(path, "PRAGMA journal_mode"), "wal");
 	store_close(s);
 	ck_assert_str_eq(query(path, "PRAGMA application_id"), "1098085241"); /* 0x41737379, "Assy" */
-	ck_assert_str_eq(query(path, "PRAGMA user_version"), "1");
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "2");
 	ck_assert_str_eq(query(path,
 				 "SELECT group_concat(name, ' ') FROM (SELECT name FROM pragma_table_list"
 				 " WHERE strict = 1 ORDER BY name)"),
@@ -70,7 +70,7 @@ START_TEST(empty_file)
 	scratch_folder();
 	const char *path = test_write_file("empty.db", "", 0);
 	store_close(fixture_open(path));
-	ck_assert_str_eq(query(path, "PRAGMA user_version"), "1");
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "2");
 }
 END_TEST
 
@@ -377,6 +377,187 @@ START_TEST(visit_may_stop)
 }
 END_TEST
 
+START_TEST(errors_are_answered_again)
+{
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
+	int64_t run = fixture_begin(s, "c", false);
+	int64_t variant = fixture_add_variant(s, "bf16/bf16");
+	struct store_sample failed = fixture_sample(variant, 0);
+	struct store_sample good = failed;
+	struct error e = {0};
+	failed.status = SAMPLE_ERROR;
+	failed.response = STR("null");
+	failed.error = "the server hung up";
+	good.context_cut = 17;
+	/* Nothing is there to be answered again. */
+	ck_assert_int_eq(store_sample_retry(s, &good, &e), ERR_STORE);
+	ck_assert_ptr_nonnull(strstr(e.message, "holds no error of gsm8k document 0 of suite gsm8k"));
+	ck_assert_int_eq(fixture_answered(s, &good), STORE_NEW);
+
+	CHECK_OK(store_sample_insert(s, &failed, &test_error));
+	ck_assert_int_eq(fixture_answered(s, &good), STORE_FAILED);
+	struct store_sample changed = good;
+	changed.prompt_hash = "p1";
+	ck_assert_int_eq(fixture_answered(s, &changed), STORE_CHANGED);
+	/* A row that is refused leaves the error where it was; another error may take its place. */
+	struct store_sample bad = good;
+	bad.metrics = STR("{");
+	ck_assert_int_eq(store_sample_retry(s, &bad, &e), ERR_STORE);
+	check_samples(s, run, 0, NULL, &failed, NULL);
+	failed.error = "again";
+	CHECK_OK(store_sample_retry(s, &failed, &test_error));
+	check_samples(s, run, 0, NULL, &failed, NULL);
+	CHECK_OK(store_sample_retry(s, &good, &test_error));
+	check_samples(s, run, 0, NULL, &good, NULL);
+	/* An answer stays. */
+	ck_assert_int_eq(store_sample_retry(s, &good, &e), ERR_STORE);
+	check_samples(s, run, 0, NULL, &good, NULL);
+	store_close(s);
+	ck_assert_str_eq(query(path, "SELECT context_cut FROM sample"), "17");
+}
+END_TEST
+
+static int take_measurement(void *context, const struct store_measurement *m, struct error *e)
+{
+	struct buf *out = context;
+	buf_printf(out, "%" PRId64 " %s %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %g %g|",
+		m->variant_id, m->arm, m->block, m->phase, m->concurrency, m->input_tokens, m->output_tokens,
+		m->started, m->seconds, m->tokens_per_s);
+	const struct str texts[] = {m->ttft_ms, m->itl_ms, m->tpot_ms, m->e2e_ms, m->detail};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		buf_append_str(out, texts[i]);
+		buf_append_char(out, '|');
+	}
+	buf_printf(out, "%g %g %g\n", m->share_of_floor, m->guard_us_per_step, m->step_us);
+	return buf_check(out, e);
+}
+
+START_TEST(measurements_come_back)
+{
+	struct store *s = fixture_open(fixture_path("x.db"));
+	int64_t run = fixture_begin(s, "c", false);
+	int64_t variant = fixture_add_variant(s, "bf16/bf16");
+	struct store_measurement m = {.variant_id = variant,
+		.arm = "none",
+		.phase = "prefill",
+		.concurrency = 8,
+		.input_tokens = 512,
+		.output_tokens = 64,
+		.started = 5,
+		.seconds = 1.5,
+		.tokens_per_s = 1000,
+		.ttft_ms = STR("{\"mean\": 2.5}"),
+		.share_of_floor = 0.5,
+		.guard_us_per_step = (double)NAN,
+		.step_us = (double)NAN,
+		.detail = STR("{}")};
+	struct store_measurement decode = m;
+	decode.phase = "decode";
+	decode.ttft_ms = (struct str){NULL, 0};
+	decode.e2e_ms = STR("{\"p95\": 9}");
+	CHECK_OK(store_measurement_put(s, &m, &test_error));
+	CHECK_OK(store_measurement_put(s, &decode, &test_error));
+	m.tokens_per_s = 2000; /* in place of the first */
+	CHECK_OK(store_measurement_put(s, &m, &test_error));
+
+	struct error e = {0};
+	struct store_measurement bad = m;
+	bad.itl_ms = STR("{\"mean\": NaN}");
+	ck_assert_int_eq(store_measurement_put(s, &bad, &e), ERR_STORE);
+	bad = m;
+	bad.variant_id = 99;
+	ck_assert_int_eq(store_measurement_put(s, &bad, &e), ERR_STORE);
+
+	struct buf out = {0};
+	CHECK_OK(store_measurements_each(s, run, take_measurement, &out, &test_error));
+	ck_assert_str_eq(buf_text(&out),
+		"1 none 0 decode 8 512 64 5 1.5 1000||||{\"p95\": 9}|{}|0.5 nan nan\n"
+		"1 none 0 prefill 8 512 64 5 1.5 2000|{\"mean\": 2.5}||||{}|0.5 nan nan\n");
+	buf_free(&out);
+	store_close(s);
+}
+END_TEST
+
+/* ---- Older files ---- */
+
+/* A file that assay 0.1.0 wrote with schema version 1. */
+static const char *version_1_file(void)
+{
+	struct buf script = test_read_file(golden_path("store/version_1.sql"));
+	const char *path = fixture_path("old.db");
+	sqlite3 *db = NULL;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_msg(sqlite3_exec(db, buf_text(&script), NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+	buf_free(&script);
+	return path;
+}
+
+START_TEST(version_1_is_migrated)
+{
+	static const char digest[] =
+		"SELECT count(*) || ' ' || sum(length(response)) || ' ' || sum(seconds) FROM sample";
+	char path[4096], before[256], copy[4200];
+	struct error e = {0};
+	struct store *s = NULL;
+	snprintf(path, sizeof(path), "%s", version_1_file());
+	snprintf(before, sizeof(before), "%s", query(path, digest));
+	snprintf(copy, sizeof(copy), "%s-v1", path);
+	/* Who only reads changes nothing. */
+	ck_assert_int_eq(store_open_reading(path, &s, &e), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(e.message, "is of schema version 1, expected 2"));
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "1");
+
+	store_close(fixture_open(path));
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "2");
+	ck_assert_str_eq(query(path, "PRAGMA integrity_check"), "ok");
+	ck_assert_str_eq(query(path, "SELECT count(*) FROM pragma_foreign_key_check"), "0");
+	ck_assert_str_eq(query(path, digest), before);
+	ck_assert_str_eq(query(path, "SELECT count(*) FROM sample WHERE context_cut = 0"), "12");
+	/* The file as it was lies beside it. */
+	ck_assert_str_eq(query(copy, "PRAGMA user_version"), "1");
+	ck_assert_str_eq(query(copy, digest), before);
+
+	/* It has the tables of a new file, and is read and written like one. */
+	const char *fresh = fixture_path("fresh.db");
+	static const char columns[] =
+		"SELECT group_concat(text, ' ') FROM (SELECT t.name || '.' || c.name || ' ' || c.type AS text"
+		" FROM pragma_table_list t, pragma_table_info(t.name) c WHERE t.name <> 'sqlite_schema'"
+		" ORDER BY t.name, c.cid)";
+	char expected[4096];
+	store_close(fixture_open(fresh));
+	snprintf(expected, sizeof(expected), "%s", query(fresh, columns));
+	ck_assert_msg(strcmp(query(path, columns), expected) == 0, "other columns than those of a new file");
+	s = fixture_open(path);
+	ck_assert_int_eq(fixture_begin(s, "c", false), 2);
+	int64_t variant = fixture_add_variant(s, "bf16/bf16");
+	struct store_sample x = fixture_sample(variant, 0);
+	x.context_cut = 3;
+	CHECK_OK(store_sample_insert(s, &x, &test_error));
+	check_samples(s, 2, 0, NULL, &x, NULL);
+	store_close(s);
+}
+END_TEST
+
+/* No copy, no change: a name that cannot be written leaves the file as it was. */
+START_TEST(migration_needs_its_copy)
+{
+	const char *path = version_1_file();
+	char part[4200];
+	struct store *s = NULL;
+	struct error e = {0};
+	snprintf(part, sizeof(part), "%s-v1.part", path);
+	ck_assert_int_eq(mkdir(part, 0755), 0);
+	ck_assert_int_eq(store_open(path, &s, &e), ERR_IO);
+	ck_assert_msg(strstr(e.message, "could not keep a copy") != NULL, "%s", e.message);
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "1");
+	ck_assert_int_eq(rmdir(part), 0);
+	store_close(fixture_open(path));
+	ck_assert_str_eq(query(path, "PRAGMA user_version"), "2");
+}
+END_TEST
+
 /* ---- Going on with a run ---- */
 
 START_TEST(resume_rules)
@@ -539,6 +720,12 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(rows, bad_rows);
 	tcase_add_test(rows, results_come_back);
 	tcase_add_test(rows, visit_may_stop);
+	tcase_add_test(rows, errors_are_answered_again);
+	tcase_add_test(rows, measurements_come_back);
+
+	TCase *older = test_case(suite, "older", 0);
+	tcase_add_test(older, version_1_is_migrated);
+	tcase_add_test(older, migration_needs_its_copy);
 
 	TCase *resume = test_case(suite, "resume", 0);
 	tcase_add_test(resume, resume_rules);

@@ -358,7 +358,7 @@ START_TEST(newer_version)
 	const char *path = fixture_path("x.db");
 	store_close(fixture_open(path));
 	run_sql(path, "PRAGMA user_version = 7");
-	check_refused(path, ERR_INPUT, "schema version 7, newer than version 1 of this program");
+	check_refused(path, ERR_INPUT, "schema version 7, newer than version 2 of this program");
 	run_sql(path, "PRAGMA user_version = -1");
 	check_refused(path, ERR_INPUT, "schema version -1");
 }
@@ -425,7 +425,7 @@ START_TEST(empty_file_has_nothing)
 	struct store *s = NULL;
 	struct error e = {0};
 	ck_assert_int_eq(store_open_reading(path, &s, &e), ERR_INPUT);
-	ck_assert_ptr_nonnull(strstr(e.message, "schema version 0, expected 1"));
+	ck_assert_ptr_nonnull(strstr(e.message, "schema version 0, expected 2"));
 	ck_assert_ptr_null(s);
 }
 END_TEST
@@ -505,7 +505,7 @@ END_TEST
 START_TEST(missing_tables)
 {
 	const char *path = fixture_path("x.db");
-	run_sql(path, "PRAGMA application_id = 1098085241; PRAGMA user_version = 1; CREATE TABLE run (x)");
+	run_sql(path, "PRAGMA application_id = 1098085241; PRAGMA user_version = 2; CREATE TABLE run (x)");
 	struct error e = {0};
 	ck_assert_int_eq(read_everything(path, &e), ERR_STORE);
 	ck_assert_msg(strstr(e.message, "could not read its schema: no such column") != NULL, "%s", e.message);

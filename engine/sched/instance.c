@@ -118,6 +118,8 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 	}
 	if (pool->guard->copy_begin(pool->guard_state, &copy, &r->error) < 0) {
 		request_fail(r);
+		if (radix_cache_holds(&in->cache, m->tail))
+			radix_cache_forget(&in->cache, m->tail); /* others would find it too */
 		return;
 	}
 	for (int layer = 0; layer < pool->n_layers; layer++)

@@ -54,28 +54,41 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 				out->n_choices, json_type_name(text));
 		out->choices[out->n_choices++] = text->text;
 	}
-	out->answer = out->choices[out->gold];
 	return 0;
+}
+
+static int append_answer(const struct json *doc, struct buf *out, struct error *e)
+{
+	struct doc_content content = {0};
+	int status = read_content(doc, &content, e);
+	if (status == 0)
+		buf_append_str(out, content.choices[content.gold]);
+	doc_content_free(&content);
+	return status < 0 ? status : buf_check(out, e);
 }
 
 const struct suite_type suite_type_arc_easy = {
 	.name = "arc_easy",
+	.definition = "science questions, 0 shots; the likeliest of 3 to 5 answers",
 	.test_file = "arc/ARC-Easy/test.jsonl",
 	.shots_file = "arc/ARC-Easy/train.jsonl",
 	.kind = REQUEST_LOGLIKELIHOOD,
 	.metrics = metrics,
 	.n_metrics = 2,
 	.append_question = append_question,
+	.append_answer = append_answer,
 	.read_content = read_content,
 };
 
 const struct suite_type suite_type_arc_challenge = {
 	.name = "arc_challenge",
+	.definition = "harder science questions, 0 shots; the likeliest of 3 to 5 answers",
 	.test_file = "arc/ARC-Challenge/test.jsonl",
 	.shots_file = "arc/ARC-Challenge/train.jsonl",
 	.kind = REQUEST_LOGLIKELIHOOD,
 	.metrics = metrics,
 	.n_metrics = 2,
 	.append_question = append_question,
+	.append_answer = append_answer,
 	.read_content = read_content,
 };

@@ -19,11 +19,20 @@ static int append_question(const struct json *doc, struct buf *out, struct error
 
 static int read_content(const struct json *doc, struct doc_content *out, struct error *e)
 {
-	return column_string(doc, "answer", &out->answer, e);
+	return column_string(doc, "answer", &out->target, e);
+}
+
+static int append_answer(const struct json *doc, struct buf *out, struct error *e)
+{
+	struct str answer;
+	TRY(column_string(doc, "answer", &answer, e));
+	buf_append_str(out, answer);
+	return buf_check(out, e);
 }
 
 const struct suite_type suite_type_gsm8k = {
 	.name = "gsm8k",
+	.definition = "grade-school word problems, 5 shots; exact match of the number behind ####",
 	.test_file = "gsm8k/test.jsonl",
 	.shots_file = "gsm8k/train.jsonl",
 	.fewshot = 5,
@@ -36,5 +45,6 @@ const struct suite_type suite_type_gsm8k = {
 	.filters = filters,
 	.exact_match = "gsm8k",
 	.append_question = append_question,
+	.append_answer = append_answer,
 	.read_content = read_content,
 };

@@ -1,0 +1,151 @@
+/* Exams: a user's own pass/fail questions in one file of JSON lines
+ *   {"id", "prompt", "check", "expected", "max_tokens"?, "stop"?, "value"?, "tolerance"?}
+ * The prompt goes to the model as it is, the answer is judged by exam_check.c; one cut by the length limit fails. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "datasets/records.h"
+#include "engine/base/file.h"
+#include "evals/exam_check.h"
+#include "evals/suite_type.h"
+
+enum { DEFAULT_MAX_TOKENS = 256 };
+
+static const char *const metrics[] = {"passed,none"};
+
+/* ---- Documents ---- */
+
+static int append_question(const struct json *doc, struct buf *out, struct error *e)
+{
+	struct str prompt;
+	static const char *const for_chat[] = {"messages", "tools"};
+	for (size_t i = 0; i < sizeof(for_chat) / sizeof(for_chat[0]); i++)
+		if (json_get(doc, for_chat[i]))
+			return error_set(e, ERR_USAGE,
+				"\"%s\" need the model's chat template, which this version does not apply: expected a "
+				"\"prompt\"",
+				for_chat[i]);
+	TRY(column_string(doc, "prompt", &prompt, e));
+	if (prompt.length == 0)
+		return error_set(e, ERR_INPUT, "column \"prompt\" is empty");
+	buf_append_str(out, prompt);
+	return buf_check(out, e);
+}
+
+static int check_id(const struct json *doc, struct error *e)
+{
+	const struct json *id = json_get(doc, "id");
+	if (json_is(id, JSON_STRING) || json_is(id, JSON_NUMBER))
+		return 0;
+	return error_set(e, ERR_INPUT, "column \"id\" is %s, expected string or number", json_type_name(id));
+}
+
+static int read_max_tokens(const struct json *doc, int *out, struct error *e)
+{
+	const struct json *node = json_get(doc, "max_tokens");
+	int64_t value;
+	if (!node)
+		return 0;
+	if (!json_is(node, JSON_NUMBER) || !json_int64(node, &value) || value < 1 || value > INT_MAX)
+		return error_set(e, ERR_INPUT, "column \"max_tokens\": expected a whole number of 1 or more");
+	*out = (int)value;
+	return 0;
+}
+
+static int add_stop(const struct json *stop, struct doc_content *out, struct error *e)
+{
+	if (!json_is(stop, JSON_STRING) || stop->text.length == 0)
+		return error_set(e, ERR_INPUT, "column \"stop\": expected a text that is not empty, or a list of such");
+	out->until[out->n_until++] = stop->text;
+	return 0;
+}
+
+static int read_stops(const struct json *doc, struct doc_content *out, struct error *e)
+{
+	const struct json *stop = json_get(doc, "stop");
+	if (!stop)
+		return 0;
+	out->until = mem_calloc(json_is(stop, JSON_ARRAY) ? stop->count + 1 : 1, sizeof(*out->until), e);
+	if (!out->until)
+		return ERR_MEMORY;
+	if (!json_is(stop, JSON_ARRAY))
+		return add_stop(stop, out, e);
+	JSON_EACH (text, stop)
+		TRY(add_stop(text, out, e));
+	return 0;
+}
+
+static int read_content(const struct json *doc, struct doc_content *out, struct error *e)
+{
+	TRY(check_id(doc, e));
+	TRY(read_max_tokens(doc, &out->max_tokens, e));
+	TRY(read_stops(doc, out, e));
+	return exam_check_read(doc, &out->target, e);
+}
+
+static int judge(const struct suite_item *item, const struct answer *answer, double *value, struct error *e)
+{
+	bool passed = false;
+	if (!answer->truncated)
+		TRY(exam_check_apply(item->doc, answer->text, &passed, e));
+	*value = passed ? 1 : 0;
+	return 0;
+}
+
+/* ---- The file ---- */
+
+/* The path as it is, or below the data folder. */
+static int find_file(const char *path, const char *folder, char **out, struct error *e)
+{
+	char *below = NULL;
+	if (!file_exists(path) && path[0] != '/' && folder)
+		below = path_join(folder, path, e);
+	bool found = below && file_exists(below);
+	int status = task_text(out, e, "%s", found ? below : path);
+	if (status == 0 && !found && !file_exists(path))
+		status = error_set(e, ERR_MISSING, "exam %s: no such file%s%s", path, below ? ", neither is " : "",
+			below ? below : "");
+	free(below);
+	return status;
+}
+
+struct str suite_exam_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct str base = str_of(slash ? slash + 1 : path), end = str_of(".jsonl");
+	if (base.length > end.length && memcmp(base.data + base.length - end.length, end.data, end.length) == 0)
+		base.length -= end.length;
+	return base;
+}
+
+static int find_tasks(
+	const char *name, const struct suite_options *options, struct suite_task_list *out, struct error *e)
+{
+	struct str base = suite_exam_name(name);
+	struct suite_task *task = suite_task_add(out, e);
+	if (!task)
+		return ERR_MEMORY;
+	TRY(task_text(&out->suite, e, "%.*s", STR_ARG(base)));
+	TRY(task_text(&task->name, e, "%s", out->suite));
+	TRY(task_text(&task->alias, e, "%s", out->suite));
+	const struct suite_type *other = suite_name_is_path(out->suite) ? NULL : suite_type_find(out->suite);
+	if (other)
+		return error_set(e, ERR_USAGE,
+			"exam %s: \"%s\" is the name of a suite, expected a file of another name", name, out->suite);
+	return find_file(name, options->data_folder, &task->test_path, e);
+}
+
+const struct suite_type suite_type_exam = {
+	.name = "exam",
+	.also = "FILE.jsonl",
+	.definition = "questions of your own with a check each, from a file; passed of all",
+	.takes = suite_name_is_path,
+	.find_tasks = find_tasks,
+	.kind = REQUEST_GENERATE,
+	.metrics = metrics,
+	.n_metrics = 1,
+	.max_tokens = DEFAULT_MAX_TOKENS,
+	.append_question = append_question,
+	.read_content = read_content,
+	.judge = judge,
+};
