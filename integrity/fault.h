@@ -37,11 +37,19 @@ const struct fault_type *fault_type_find(const char *name); /* NULL: not known *
 
 const char *fault_model_name(int model); /* "page freed while mapped" */
 
-/* Slots of one page in every layer, for writers that come late. */
-struct fault_page_copy {
-	const struct kv_pool *pool;
+/* A writer that comes late: the values of a page, which land in it once it was handed out to another request and has been
+ * written. */
+struct fault_late_writer {
+	const struct kv_pool *pool; /* NULL: none */
 	int32_t page;
-	void *values; /* NULL: none is kept */
+	void *values;      /* [n_layers, 2, page]; NULL: to be kept at the next step */
+	int steps_to_land; /* of the pool, once the page is another's; less than 0: it is not yet */
+};
+
+/* Pages that the fault concerns: whose books it falsified, or where it wrote. 0: none. */
+struct fault_mark {
+	const struct kv_pool *pool;
+	int32_t pages[2];
 };
 
 struct fault_injector {
@@ -50,19 +58,29 @@ struct fault_injector {
 	struct py_random rng;
 	struct fault_hook hook; /* for engine_config.faults */
 
-	int seen;                    /* points where it could act */
-	bool fired;                  /* it did */
-	uint64_t request;            /* at the point where it did, 0: none */
-	int64_t steps;               /* of the engine, so far */
-	int64_t step;                /* steps when it fired */
-	struct fault_page_copy late; /* between firing and taking effect */
+	int seen;         /* points where it could act */
+	bool fired;       /* it did */
+	uint64_t request; /* at the point where it did, 0: none */
+	int64_t target;   /* the wrong value */
+	struct fault_mark mark;
+	struct fault_late_writer late; /* between firing and taking effect */
 };
 
 /* PRECOND: f does not move afterwards. */
 void fault_injector_init(struct fault_injector *f, const struct fault_type *type, int occurrence, uint64_t seed);
 void fault_injector_free(struct fault_injector *f);
 
-/* The late writer: values that were kept land once their page is another's. */
-void fault_late_write(struct fault_injector *f);
+/* Counts, in a run without a fault, the points where each type could act: occurrences are drawn from them. */
+struct fault_counter {
+	struct fault_injector *injectors; /* [fault_type_count()] */
+	struct fault_hook hook;
+};
+
+/* PRECOND: c does not move afterwards. */
+int fault_counter_init(struct fault_counter *c, struct error *e);
+void fault_counter_free(struct fault_counter *c);
+
+/* The late writer at a point that the engine passes: keeps, waits, lands. */
+void fault_late_writer_at(struct fault_injector *f, const struct fault_point *point);
 
 #endif

@@ -78,26 +78,38 @@ static bool is_due(const struct fault_injector *f)
 	return f->seen == f->occurrence;
 }
 
-static bool page_keep(struct fault_injector *f, const struct kv_pool *pool, int32_t page)
+/* The writer comes when the page was handed out again, and its new holder has written it in a step. */
+static void writer_wait(struct fault_injector *f, const struct kv_pool *pool, int32_t page)
 {
-	if (!is_due(f))
-		return true;
-	f->late.values = calloc((size_t)pool->n_layers * 2, page_bytes(pool));
-	if (!f->late.values)
-		return false;
-	f->late.pool = pool;
-	f->late.page = page;
-	page_move(pool, page, f->late.values, false);
-	return true;
+	if (is_due(f))
+		f->late = (struct fault_late_writer){.pool = pool, .page = page, .steps_to_land = -1};
 }
 
-void fault_late_write(struct fault_injector *f)
+static bool page_keep(struct fault_injector *f, const struct kv_pool *pool, int32_t page)
 {
-	if (!f->late.values || !page_is_live(f->late.pool, f->late.page))
+	f->late.values = calloc((size_t)pool->n_layers * 2, page_bytes(pool));
+	if (f->late.values)
+		page_move(pool, page, f->late.values, false);
+	return f->late.values != NULL;
+}
+
+void fault_late_writer_at(struct fault_injector *f, const struct fault_point *p)
+{
+	struct fault_late_writer *late = &f->late;
+
+	if (p->pool != late->pool)
 		return;
-	page_move(f->late.pool, f->late.page, f->late.values, true);
-	free(f->late.values);
-	f->late.values = NULL;
+	if (p->site == FAULT_POOL_ALLOC && p->value == late->page && late->values)
+		late->steps_to_land = 1;
+	if (p->site != FAULT_STEP)
+		return;
+	if (!late->values)
+		page_keep(f, late->pool, late->page);
+	if (late->steps_to_land < 0 || late->steps_to_land-- > 0)
+		return;
+	page_move(late->pool, late->page, late->values, true);
+	fault_injector_free(f);
+	late->pool = NULL;
 }
 
 /* ---- M1, M4, M5: counts and lists ---- */
@@ -145,13 +157,18 @@ static bool cached_page(struct fault_injector *f, const struct fault_point *p, i
 static bool freed_page_kept(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	*value = p->value;
-	return p->request != 0 && page_keep(f, p->pool, (int32_t)p->index);
+	writer_wait(f, p->pool, (int32_t)p->index);
+	if (is_due(f))
+		page_keep(f, p->pool, (int32_t)p->index);
+	return true;
 }
 
+/* The page is kept when the hand-over is over. */
 static bool transfer_page_kept(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	*value = p->value;
-	return page_keep(f, p->pool, (int32_t)p->value);
+	writer_wait(f, p->pool, (int32_t)p->value);
+	return true;
 }
 
 /* ---- M3, M6, M7: what is there, what is found ---- */
@@ -286,16 +303,16 @@ static bool bit_flipped(struct fault_injector *f, const struct fault_point *p, i
 	int32_t page = page_draw(f, p->pool, page_is_idle, 0);
 	size_t bytes = (size_t)p->pool->n_layers * 2 * page_bytes(p->pool);
 
-	*value = p->value;
-	if (page == 0 || !page_keep(f, p->pool, page))
+	*value = page;
+	if (page == 0 || !is_due(f))
+		return page != 0;
+	if (!page_keep(f, p->pool, page))
 		return false;
-	if (!is_due(f))
-		return true;
 	char *values = f->late.values;
 	values[draw(f, (int64_t)bytes)] ^= (char)(1 << draw(f, 8));
 	page_move(p->pool, page, values, true);
-	free(values);
-	f->late.values = NULL;
+	fault_injector_free(f);
+	f->mark = (struct fault_mark){p->pool, {page, 0}};
 	return true;
 }
 
