@@ -83,6 +83,12 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 	if (in->caching)
 		*m = radix_cache_match(&in->cache, in->writer, r->tokens, most, r->map.pages);
 	match_retain(in, m, r->map.pages);
+	if (m->tail && kv_pool_available(in->pool) < needed - m->n_pages) {
+		/* the page to copy from is one that the request itself needs: it does without the copy */
+		kv_pool_release(in->pool, m->tail, r->id);
+		m->tail = 0;
+		m->n_tokens = m->n_pages * in->pool->geometry.page_size;
+	}
 	if (kv_pool_available(in->pool) < needed - m->n_pages) {
 		match_release(in, m, r->map.pages, r->id);
 		return false;
