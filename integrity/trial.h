@@ -68,7 +68,7 @@ struct trial_facts {
 	int first_check;        /* -1: none */
 	uint64_t checked_steps; /* batches that the guard checked */
 	bool unproved;          /* a check that runs in every step never ran */
-	char message[160];      /* of the error that stopped it */
+	char message[100];      /* of the error that stopped it */
 };
 
 struct trial_run {
