@@ -1,6 +1,7 @@
 /* A worker: a child process that surveys workloads and runs trials, and may die of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 #include "integrity/campaign_internal.h"
 
-enum { CACHED = 8, HANG_SECONDS = 20, HANG_TIMES = 100 };
+enum { CACHED = 8, HANG_SECONDS = 1, HANG_TIMES = 100 };
 
 struct cached {
 	bool there;
@@ -87,7 +88,7 @@ static double processor_seconds(void)
 /* Time of the processor, not of the clock: what else the machine does ends no trial. */
 static void time_limit(double seconds)
 {
-	struct itimerval timer = {.it_value = {(time_t)seconds, 0}};
+	struct itimerval timer = {.it_value = {(time_t)seconds, (suseconds_t)((seconds - floor(seconds)) * 1e6)}};
 	setitimer(ITIMER_VIRTUAL, &timer, NULL);
 }
 
