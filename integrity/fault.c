@@ -28,6 +28,14 @@ static void pages_mark(struct fault_injector *f, const struct fault_point *p, in
 	case FAULT_PADDING_SLOT:
 		pages[0] = value / page_size;
 		break;
+	case FAULT_RADIX_INSERT:
+		f->mark.indexer = p->request;
+		break;
+	case FAULT_RADIX_PARENT:
+	case FAULT_RADIX_SHARED:
+	case FAULT_RADIX_HIT:
+		f->mark.next = true;
+		break;
 	default:
 		return;
 	}

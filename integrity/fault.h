@@ -46,10 +46,13 @@ struct fault_late_writer {
 	int steps_to_land; /* of the pool, once the page is another's; less than 0: it is not yet */
 };
 
-/* Pages that the fault concerns: whose books it falsified, or where it wrote. 0: none. */
+/* What the fault concerns. */
 struct fault_mark {
 	const struct kv_pool *pool;
-	int32_t pages[2];
+	int32_t pages[2]; /* whose books it falsified, or where it wrote; 0: none */
+	uint64_t indexer; /* the pages that this request gives to the prefix cache from now on; 0: none */
+	bool next;        /* the next request that is taken in */
+	bool everyone;    /* who is not answered yet */
 };
 
 struct fault_injector {

@@ -189,6 +189,13 @@ static bool page_too_early(struct fault_injector *f, const struct fault_point *p
 	return p->value >= 0 && *value <= p->index;
 }
 
+static bool other_parent(struct fault_injector *f, const struct fault_point *p, int64_t *value)
+{
+	(void)f;
+	*value = p->index;
+	return p->index >= 0;
+}
+
 static bool aborted_kept(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	(void)f;
@@ -280,8 +287,10 @@ static bool scale_lost(struct fault_injector *f, const struct fault_point *p, in
 	*value = p->value;
 	if (l->format != KV_E4M3 || (l->k_scale == 1.0f && l->v_scale == 1.0f))
 		return false;
-	if (is_due(f))
+	if (is_due(f)) {
 		l->k_scale = l->v_scale = 1.0f;
+		f->mark.everyone = true;
+	}
 	return true;
 }
 
@@ -294,6 +303,7 @@ static bool layer_swapped(struct fault_injector *f, const struct fault_point *p,
 	if (is_due(f)) {
 		l->k = l->v;
 		l->v = k;
+		f->mark.everyone = true;
 	}
 	return true;
 }
@@ -312,7 +322,7 @@ static bool bit_flipped(struct fault_injector *f, const struct fault_point *p, i
 	values[draw(f, (int64_t)bytes)] ^= (char)(1 << draw(f, 8));
 	page_move(p->pool, page, values, true);
 	fault_injector_free(f);
-	f->mark = (struct fault_mark){p->pool, {page, 0}};
+	f->mark = (struct fault_mark){.pool = p->pool, .pages = {page}};
 	return true;
 }
 
@@ -367,7 +377,7 @@ static const struct fault_type types[] = {
 		"the page is live and tagged: only the full key speaks against it", key_cut_short},
 	{"radix.key.no_parent", 7, FAULT_RADIX_PARENT, GUARD_PAGES,
 		"a page is found by its own tokens, whatever is before it", "vllm#12621",
-		"the page is live and tagged: only the full key speaks against it", cached_page},
+		"the page is live and tagged: only the full key speaks against it", other_parent},
 	{"slot.off_by_one", 8, FAULT_SLOT, GUARD_PAGES, "a token's K, V go to the slot after its own", "sglang#25015",
 		"only the slots of the step say it: the write check", slot_next},
 	{"slot.wrong_page", 8, FAULT_SLOT, GUARD_PAGES, "a token's K, V go to a page that another holds",

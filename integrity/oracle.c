@@ -79,9 +79,9 @@ static struct oracle_request *request_at(struct oracle *o, uint64_t id)
 
 static void page_touch(struct oracle *o, const struct oracle_pool *p, uint64_t request, int64_t page)
 {
-	if (!o->mark || o->mark->pool != p->pool || page == 0)
+	if (!o->mark || o->mark->pool != p->pool || page < 1 || page >= p->pool->geometry.n_pages)
 		return;
-	if (page == o->mark->pages[0] || page == o->mark->pages[1])
+	if (page == o->mark->pages[0] || page == o->mark->pages[1] || p->marked[page])
 		request_at(o, request)->touched = true;
 }
 
@@ -424,10 +424,12 @@ static int watch_open(void *context, const struct kv_guard_layout *layout, void 
 	p->layers = mem_calloc((size_t)pool->n_layers, sizeof *p->layers, e);
 	p->slots = mem_calloc(
 		(size_t)pool->geometry.n_pages * (size_t)pool->geometry.page_size, sizeof *p->slots, e);
-	int status = p->layers && p->slots ? o->guard->open(o->guard->context, layout, &p->guard_state, e) : ERR_MEMORY;
+	p->marked = mem_calloc((size_t)pool->geometry.n_pages, 1, e);
+	int status = p->layers && p->slots && p->marked ? o->guard->open(o->guard->context, layout, &p->guard_state, e) : ERR_MEMORY;
 	if (status < 0) {
 		free(p->layers);
 		free(p->slots);
+		free(p->marked);
 		return status;
 	}
 	memcpy(p->layers, pool->layers, (size_t)pool->n_layers * sizeof *p->layers);
@@ -439,13 +441,14 @@ static int watch_open(void *context, const struct kv_guard_layout *layout, void 
 static void watch_close(void *state)
 {
 	struct oracle_pool *p = state;
+	struct oracle *oracle = p->oracle;
 
-	p->oracle->guard->close(p->guard_state);
+	oracle->guard->close(p->guard_state);
 	free(p->layers);
 	free(p->slots);
-	p->layers = NULL;
-	p->slots = NULL;
-	p->oracle->n_pools = 0; /* the engine goes */
+	free(p->marked);
+	*p = (struct oracle_pool){0};
+	oracle->n_pools = 0; /* the engine goes */
 }
 
 static void watch_scales_set(void *state, int layer, float k_scale, float v_scale)
@@ -503,11 +506,42 @@ static void watch_page_mapped(void *state, uint64_t request, int logical, int32_
 	p->oracle->guard->page_mapped(p->guard_state, request, logical, page);
 }
 
-static void watch_request_admitted(void *state, const struct kv_guard_admission *admission)
+static void watch_page_allocated(void *state, int32_t page, uint64_t request)
 {
 	struct oracle_pool *p = state;
 
-	request_at(p->oracle, admission->request)->stands = admission->n_ready;
+	if (page_inside(p, page))
+		p->marked[page] = 0;
+	p->oracle->guard->page_allocated(p->guard_state, page, request);
+}
+
+static void watch_page_indexed(void *state, const struct kv_guard_key *key)
+{
+	struct oracle_pool *p = state;
+	const struct fault_mark *mark = p->oracle->mark;
+
+	if (mark && mark->indexer == key->request && page_inside(p, key->page))
+		p->marked[key->page] = 1;
+	p->oracle->guard->page_indexed(p->guard_state, key);
+}
+
+static int watch_copy_begin(void *state, const struct kv_guard_copy *copy, struct error *e)
+{
+	struct oracle_pool *p = state;
+
+	page_touch(p->oracle, p, copy->request, copy->source);
+	return p->oracle->guard->copy_begin(p->guard_state, copy, e);
+}
+
+static void watch_request_admitted(void *state, const struct kv_guard_admission *admission)
+{
+	struct oracle_pool *p = state;
+	struct oracle *o = p->oracle;
+	struct oracle_request *r = request_at(o, admission->request);
+
+	r->stands = admission->n_ready;
+	if (o->mark && o->mark->next && !o->next_taken_in)
+		r->touched = o->next_taken_in = true;
 	p->oracle->guard->request_admitted(p->guard_state, admission);
 }
 
@@ -551,29 +585,14 @@ static void pass_step_begin(void *state, uint64_t tick)
 	behind(state)->step_begin(state_behind(state), tick);
 }
 
-static void pass_page_allocated(void *state, int32_t page, uint64_t request)
-{
-	behind(state)->page_allocated(state_behind(state), page, request);
-}
-
 static void pass_page_freed(void *state, int32_t page, uint64_t request)
 {
 	behind(state)->page_freed(state_behind(state), page, request);
 }
 
-static void pass_page_indexed(void *state, const struct kv_guard_key *key)
-{
-	behind(state)->page_indexed(state_behind(state), key);
-}
-
 static void pass_page_unindexed(void *state, int32_t page)
 {
 	behind(state)->page_unindexed(state_behind(state), page);
-}
-
-static int pass_copy_begin(void *state, const struct kv_guard_copy *copy, struct error *e)
-{
-	return behind(state)->copy_begin(state_behind(state), copy, e);
 }
 
 static void pass_copy_end(void *state, const struct kv_guard_copy *copy)
@@ -617,12 +636,12 @@ static void guard_wrap(struct oracle *o)
 		.close = watch_close,
 		.step_begin = pass_step_begin,
 		.scales_set = watch_scales_set,
-		.page_allocated = pass_page_allocated,
+		.page_allocated = watch_page_allocated,
 		.page_freed = pass_page_freed,
 		.page_mapped = watch_page_mapped,
-		.page_indexed = pass_page_indexed,
+		.page_indexed = watch_page_indexed,
 		.page_unindexed = pass_page_unindexed,
-		.copy_begin = pass_copy_begin,
+		.copy_begin = watch_copy_begin,
 		.copy_end = pass_copy_end,
 		.request_admitted = watch_request_admitted,
 		.page_standing = pass_page_standing,

@@ -41,6 +41,7 @@ struct oracle_pool {
 	void *guard_state;         /* of the guard behind it */
 	struct kv_layer *layers;   /* [n_layers] as they were at the start */
 	struct oracle_slot *slots; /* [P * page_size] */
+	uint8_t *marked;           /* [P] given to the prefix cache by the request that is marked */
 };
 
 /* One sequence of the step. */
@@ -61,6 +62,7 @@ struct oracle {
 	struct oracle_pool pools[2];
 	int n_pools;
 	struct oracle_request requests[ORACLE_REQUESTS];
+	bool next_taken_in; /* the request that the mark calls the next one */
 
 	/* the step */
 	struct oracle_pool *pool;

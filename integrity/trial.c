@@ -305,12 +305,16 @@ static void incident_note(void *context, const struct guard_incident *incident)
 }
 
 /* A step that fails is what the fault came to, not an error of the trial. */
-static void steps_run(struct stage *s, int most, struct trial_facts *out)
+static void steps_run(struct stage *s, int most, const struct fault_injector *f, struct trial_facts *out)
 {
 	struct error e = {0};
 
 	while (!stage_done(s)) {
-		if (stage_step(s, &e) < 0) {
+		uint32_t answered = s->answered;
+		int status = stage_step(s, &e);
+		if (f->mark.everyone && out->touched == 0)
+			out->touched = ~answered;
+		if (status < 0) {
 			out->stopped = true;
 			snprintf(out->message, sizeof out->message, "%.*s", (int)sizeof out->message - 1, e.message);
 			return;
@@ -350,7 +354,7 @@ int trial_run(const struct trial_run *run, struct trial_facts *out, struct error
 		status = stage_open(&s, &config, e);
 	}
 	if (status == 0) {
-		steps_run(&s, 4 * run->clean->steps + HANG_STEPS, out);
+		steps_run(&s, 4 * run->clean->steps + HANG_STEPS, &injector, out);
 		answers_compare(&s, run->clean, run->level != GUARD_NONE && !run->observe, out);
 		oracle_note(&s, oracle, &injector, out);
 		out->fired = injector.fired;

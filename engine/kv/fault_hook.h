@@ -16,7 +16,7 @@ enum fault_site {
 	FAULT_POOL_RETAIN,     /* page: references that a new holder adds */
 	FAULT_RADIX_EVICT,     /* page: its references, when it is about to be given up */
 	FAULT_RADIX_UNINDEX,   /* page: whether it leaves the tree when it is given up */
-	FAULT_RADIX_PARENT,    /* value: page whose followers are searched */
+	FAULT_RADIX_PARENT,    /* another page whose followers hold these tokens, -1: none: the one whose are searched */
 	FAULT_RADIX_SHARED,    /* page: tokens that it is found to share with what is asked */
 	FAULT_RADIX_HIT,       /* value: the page that is found */
 	FAULT_RADIX_INSERT,    /* known tokens: those whose pages the cache may take; less than 0: they are withdrawn */

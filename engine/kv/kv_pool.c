@@ -158,14 +158,23 @@ void kv_pool_uncache(struct kv_pool *pool, int32_t page)
 		page_free(pool, page, 0);
 }
 
+/* Counted afresh: where a page is in quarantine, references were wrong, and what was counted by them is too. */
+static int idle_count(const struct kv_pool *pool)
+{
+	int n = 0;
+	for (int page = 1; page < pool->geometry.n_pages; page++)
+		n += is_idle(pool, page);
+	return n;
+}
+
 void kv_pool_quarantine(struct kv_pool *pool, int32_t page)
 {
 	int kept = 0;
 
 	if (pool->quarantined[page])
 		return;
-	pool->n_idle -= is_idle(pool, page);
 	pool->quarantined[page] = 1;
+	pool->n_idle = idle_count(pool);
 	pool->n_quarantined++;
 	for (int i = 0; i < pool->n_free; i++)
 		if (pool->free_pages[i] != page)
@@ -179,7 +188,7 @@ void kv_pool_readmit(struct kv_pool *pool, int32_t page, int references)
 	pool->quarantined[page] = 0;
 	pool->n_quarantined--;
 	pool->references[page] = (uint16_t)references;
-	pool->n_idle += is_idle(pool, page);
+	pool->n_idle = idle_count(pool);
 	if (references == 0)
 		pool->free_pages[pool->n_free++] = page;
 }

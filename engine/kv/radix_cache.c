@@ -128,6 +128,18 @@ static void page_touch(struct radix_cache *c, int32_t page)
 
 /* ---- the tree ---- */
 
+/* Where a fault site is watched: a page other than the key's parent, after which the same tokens come. -1: none. */
+static int64_t parent_elsewhere(const struct radix_cache *c, const struct key *key)
+{
+	for (int i = 0; i < c->n_nodes; i++) {
+		struct key there = page_key(c, c->index[i]);
+		if (there.parent != key->parent && there.writer == key->writer &&
+			common_tokens(there.tokens, there.n_tokens, key->tokens, key->n_tokens) == key->n_tokens)
+			return there.parent;
+	}
+	return -1;
+}
+
 struct radix_match radix_cache_match(
 	struct radix_cache *c, uint64_t writer, const int32_t *tokens, int n, int32_t *pages)
 {
@@ -139,7 +151,8 @@ struct radix_match radix_cache_match(
 	while (m.n_tokens < n) {
 		int rest = n - m.n_tokens;
 		struct key key = {parent, writer, tokens + m.n_tokens, rest < page_size ? rest : page_size};
-		key.parent = (int32_t)fault_at(faults, FAULT_RADIX_PARENT, c->pool, 0, m.n_pages, parent);
+		key.parent = (int32_t)fault_at(faults, FAULT_RADIX_PARENT, c->pool, 0,
+			faults->at ? parent_elsewhere(c, &key) : -1, parent);
 		int32_t page = sibling_nearest(c, &key, &shared);
 		if (shared == 0)
 			break;

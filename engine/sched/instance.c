@@ -89,11 +89,12 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 		m->tail = 0;
 		m->n_tokens = m->n_pages * in->pool->geometry.page_size;
 	}
-	if (kv_pool_available(in->pool) < needed - m->n_pages) {
+	if (kv_pool_available(in->pool) >= needed - m->n_pages)
+		radix_cache_make_room(&in->cache, needed - m->n_pages);
+	if (in->pool->n_free < needed - m->n_pages) { /* idle pages above one in quarantine cannot be given up */
 		match_release(in, m, r->map.pages, r->id);
 		return false;
 	}
-	radix_cache_make_room(&in->cache, needed - m->n_pages);
 	for (int i = 0; i < m->n_pages; i++)
 		page_map(in, r, r->map.pages[i]);
 	r->map.n_indexed = m->n_pages;
@@ -185,6 +186,8 @@ bool instance_grow(struct instance *in, struct request *r)
 		if (kv_pool_available(in->pool) == 0)
 			return false;
 		radix_cache_make_room(&in->cache, 1);
+		if (in->pool->n_free == 0)
+			return false;
 		page_map_fresh(in, r);
 	}
 	return true;
@@ -238,7 +241,8 @@ static bool may_index(const struct instance *in, const struct mapping *map)
 	const uint8_t *cached = in->pool->cached;
 	int i = map->n_indexed;
 
-	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
+	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]] &&
+		!radix_cache_holds(&in->cache, map->pages[i]);
 }
 
 /* Tokens that another request may find in this instance: where prompts arrive, those alone, since what was generated was
