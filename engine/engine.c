@@ -117,8 +117,13 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 	const struct variant *v = &config->variant;
 
 	engine->n_parts = v->split ? 2 : 1;
-	TRY(checkpoint_open(config->model, &engine->checkpoint, e));
-	TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
+	if (config->random_weights) {
+		TRY(checkpoint_random(config->model, config->weights_seed, &engine->checkpoint, e));
+		error_set(&engine->no_text, ERR_MISSING, "%s: random weights have no tokenizer", config->model);
+	} else {
+		TRY(checkpoint_open(config->model, &engine->checkpoint, e));
+		TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
+	}
 	TRY(model_load(engine, config, part_phase(engine, v, 0)->weights, &engine->models[0], e));
 	if (v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
 		TRY(model_load(engine, config, v->decode.weights, &engine->models[1], e));

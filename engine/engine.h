@@ -44,7 +44,9 @@ int variant_parse(const char *text, struct variant *out, struct error *e);
 struct engine;
 
 struct engine_config {
-	const char *model; /* Hugging Face folder or GGUF file */
+	const char *model; /* Hugging Face folder or GGUF file; with random_weights: a config.json */
+	bool random_weights; /* the model that config.json describes, with weights drawn by weights_seed; no tokenizer */
+	uint64_t weights_seed;
 	struct variant variant;
 	int threads;                  /* 0: all processors */
 	int page_size;                /* tokens; divides 64. 0: 16 */

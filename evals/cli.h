@@ -32,11 +32,16 @@ struct options {
 	bool has_seed;
 	uint64_t seed;
 	const char *guard;                         /* NULL or "none" */
+	const char *guard_mode;                    /* "enforce" or "observe"; NULL: enforce */
+	int audit_every;                           /* steps; 0: default */
+	bool log_json;
 	int threads;                               /* 0: all */
 	int page_size;                             /* 0: default */
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
-	const char *db;                            /* NULL: $XDG_DATA_HOME/assay/assay.db */
+	bool no_prefix_cache, pad_decode;
+	double deadline; /* seconds of a request; 0: none */
+	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	const char *html, *markdown, *csv; /* files to write; NULL: none */
 	const char *shard;                 /* run: "I/N"; NULL: the whole */
@@ -60,14 +65,19 @@ struct options {
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
-	char *text_storage;                       /* owned: copies that the parser split */
+	int shared_prefix;
+	bool residents;
+	/* overhead */ const char *arms[CLI_MAX_LIST];
+	int n_arms, blocks;
+	const char *random_weights; /* config.json; NULL: a model */
+	char *text_storage;         /* owned: copies that the parser split */
 };
 
 /* Each command returns an exit code (ARCHITECTURE section 5); on failure *e holds the message, which main prints. */
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate;
+	cmd_bench, cmd_overhead, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

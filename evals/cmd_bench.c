@@ -1,281 +1,305 @@
-#include <math.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
+#include "evals/bench_report.h"
 #include "evals/cli.h"
-#include "evals/console.h"
-#include "evals/distribution.h"
+#include "evals/command_line.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
+#include "evals/option_values.h"
+#include "evals/run_guard.h"
+#include "evals/variant_facts.h"
 
-enum { DEFAULT_INPUT = 512, DEFAULT_OUTPUT = 64, DEFAULT_REPEAT = 3, MOST_CONCURRENCY = 4096 };
+enum {
+	DEFAULT_INPUT = 512,
+	DEFAULT_OUTPUT = 64,
+	DEFAULT_REPEAT = 4,
+	MOST_CONCURRENCY = 4096,
+	MOST_PROBE_TOKENS = 8192, /* of a step, while it is found how many requests fit */
+};
 
 struct bench {
 	const struct options *options;
 	struct console console;
-	char *model;
-	struct engine_machine machine;
+	char *model, *db;
+	struct store *store;
+	int64_t run_id; /* 0: none yet */
 	int concurrency[CLI_MAX_LIST];
 	int n_concurrency, most; /* the largest of them */
-	int input, output, repeat;
-	struct buf rows; /* JSON, after the first with a comma before */
-	struct table table;
+	struct load load;        /* what all levels have in common */
+	int repeat;
+	char kv[CLI_MAX_LIST][VARIANT_NAME_SIZE]; /* KV formats for which it was found how many requests fit */
+	int n_kv;
+	struct run_guard guard; /* of the engine in hand */
+	struct bench_report report;
 };
 
-/* One batch of equal requests: when they had their first tokens, when they were done. */
-struct measurement {
-	double prefill_seconds; /* until the last first token */
-	double decode_seconds;  /* from there on */
-	int decode_tokens, decode_steps;
-	struct distribution ttft, itl, tpot, e2e; /* milliseconds */
-};
-
-static void measurement_free(struct measurement *m)
-{
-	distribution_free(&m->ttft);
-	distribution_free(&m->itl);
-	distribution_free(&m->tpot);
-	distribution_free(&m->e2e);
-}
-
-static double now(void)
+static int64_t utc_now(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Prompts of ids that are no text: a walk through the vocabulary, another one for each request, so that none shares a
- * prefix. */
-static int requests_submit(struct engine *engine, int concurrency, int input, int output, struct error *e)
+static double seconds_since(int64_t started)
 {
-	int vocab = engine_facts(engine)->vocab_size;
-	int32_t *tokens = mem_calloc((size_t)input, sizeof *tokens, e);
-	int status = tokens ? 0 : ERR_MEMORY;
-
-	for (int r = 0; r < concurrency && status == 0; r++) {
-		uint64_t id, state = (uint64_t)r + 1;
-		for (int i = 0; i < input; i++) {
-			state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-			tokens[i] = (int32_t)((state >> 33) % (uint64_t)vocab);
-		}
-		struct engine_request request = {.tokens = tokens,
-			.n_tokens = input,
-			.logprobs_from = -1,
-			.max_tokens = output,
-			.ignore_eos = true};
-		status = engine_submit(engine, &request, &id, e);
-	}
-	free(tokens);
-	return status;
+	return (double)(utc_now() - started) * 1e-9;
 }
 
-static int results_take(struct engine *engine, struct measurement *m, int output, int *finished, struct error *e)
+/* ---- what a run's record says ---- */
+
+static void append_provenance(const struct bench *b, const struct engine_facts *f, struct buf *out)
 {
-	for (struct engine_result *r; (r = engine_poll(engine)); (*finished)++) {
-		int status = r->finish == ENGINE_FAILED ? error_set(e, r->error.code, "%s", r->error.message) : 0;
-		if (status == 0)
-			status = distribution_add(&m->ttft, r->seconds_to_first * 1e3, e);
-		if (status == 0)
-			status = distribution_add(&m->e2e, r->seconds * 1e3, e);
-		if (status == 0 && output > 1)
-			status = distribution_add(&m->tpot, (r->seconds - r->seconds_to_first) * 1e3 / (output - 1), e);
-		engine_result_free(r);
-		TRY(status);
-	}
+	const struct options *o = b->options;
+
+	buf_append_text(out, "{\"engine\": ");
+	engine_options_json(o, f, out);
+	buf_append_text(out, ", \"concurrency\": [");
+	for (int i = 0; i < b->n_concurrency; i++)
+		buf_printf(out, "%s%d", i ? ", " : "", b->concurrency[i]);
+	buf_printf(out,
+		"], \"input\": %d, \"output\": %d, \"repeat\": %d, \"shared_prefix\": %d, \"seed\": %llu, "
+		"\"residents\": %s, \"random_weights\": %s}",
+		b->load.input, b->load.output, b->repeat, b->load.shared_prefix, (unsigned long long)b->load.seed,
+		o->residents ? "true" : "false", o->random_weights ? "true" : "false");
+}
+
+/* A benchmark is never gone on with: its hash holds the moment of its start. */
+static int config_hash(const struct buf *command, char out[SHA256_HEX_SIZE], struct error *e)
+{
+	struct sha256 *hash = sha256_new(e);
+	int64_t started = utc_now();
+
+	if (!hash)
+		return ERR_MEMORY;
+	sha256_update(hash, &started, sizeof started);
+	sha256_update(hash, buf_text(command), command->length);
+	sha256_finish(hash, out);
+	sha256_delete(hash);
 	return 0;
 }
 
-static int measure_once(
-	struct engine *engine, int concurrency, int input, int output, struct measurement *m, struct error *e)
+static int run_begin(struct bench *b, struct engine *engine, struct error *e)
 {
-	struct engine_stats before, stats;
-	double start = now(), step_start = start;
-	int finished = 0;
+	const struct engine_facts *facts = engine_facts(engine);
+	char fingerprint[SHA256_HEX_SIZE], hash[SHA256_HEX_SIZE];
+	struct buf provenance = {0}, command = {0};
+	bool resumed;
 
-	engine_stats(engine, &before);
-	m->prefill_seconds = 0;
-	m->decode_tokens = m->decode_steps = 0;
-	TRY(requests_submit(engine, concurrency, input, output, e));
-	while (finished < concurrency) {
-		bool idle;
-		uint64_t generated;
-		engine_stats(engine, &stats);
-		generated = stats.generated_tokens;
-		TRY(engine_step(engine, &idle, e));
-		engine_stats(engine, &stats);
-		double step_end = now();
-		bool prefilled = m->prefill_seconds > 0;
-		if (!prefilled && stats.prompt_tokens - before.prompt_tokens >= (uint64_t)concurrency * (uint64_t)input)
-			m->prefill_seconds = step_end - start;
-		if (prefilled) {
-			m->decode_steps++;
-			m->decode_tokens += (int)(stats.generated_tokens - generated);
-			for (uint64_t i = generated; i < stats.generated_tokens; i++)
-				TRY(distribution_add(&m->itl, (step_end - step_start) * 1e3, e));
-		}
-		step_start = step_end;
-		TRY(results_take(engine, m, output, &finished, e));
-	}
-	m->decode_seconds = step_start - start - m->prefill_seconds;
-	return 0;
-}
-
-/* Least seconds that the machine's ceilings allow: arithmetic, or reading weights and cache. */
-static double floor_seconds(
-	const struct bench *b, const struct engine_facts *f, double tokens, double head_rows, double bytes)
-{
-	double flops = 2.0 * ((double)f->layer_parameters * tokens + (double)f->head_parameters * head_rows);
-	return fmax(flops / b->machine.flops_all, bytes / b->machine.read_all);
-}
-
-static double prefill_floor(const struct bench *b, const struct engine_facts *f, int concurrency)
-{
-	double tokens = (double)concurrency * b->input;
-	double steps = ceil(tokens / f->max_batch_tokens);
-	return floor_seconds(b, f, tokens, concurrency, steps * (double)f->bytes_per_step);
-}
-
-static double decode_floor(
-	const struct bench *b, const struct engine_facts *f, int concurrency, const struct measurement *m)
-{
-	double context = b->input + b->output / 2.0, steps = m->decode_steps;
-	double bytes = (double)f->bytes_per_step + (double)concurrency * context * (double)f->kv_bytes_per_token;
-	return steps *
-		floor_seconds(b, f, (double)m->decode_tokens / fmax(steps, 1),
-			(double)m->decode_tokens / fmax(steps, 1), bytes);
-}
-
-struct row {
-	const char *variant, *phase;
-	int concurrency;
-	double tokens_per_s, share;
-};
-
-static void row_write(struct bench *b, const struct row *r, struct measurement *m)
-{
-	struct {
-		const char *name;
-		struct distribution *d;
-	} latencies[] = {{"ttft_ms", &m->ttft}, {"itl_ms", &m->itl}, {"tpot_ms", &m->tpot}, {"e2e_ms", &m->e2e}};
-
-	buf_printf(&b->rows,
-		"%s\n    {\"variant\": \"%s\", \"phase\": \"%s\", \"concurrency\": %d, \"input\": %d, \"output\": %d, "
-		"\"tokens_per_s\": ",
-		b->rows.length ? "," : "", r->variant, r->phase, r->concurrency, b->input, b->output);
-	json_write_double(r->tokens_per_s, &b->rows);
-	for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++) {
-		buf_printf(&b->rows, ", \"%s\": ", latencies[i].name);
-		distribution_write(latencies[i].d, &b->rows);
-	}
-	buf_append_text(&b->rows, ", \"share_of_floor\": ");
-	json_write_double(r->share, &b->rows);
-	buf_append_char(&b->rows, '}');
-
-	table_add(&b->table, str_of(r->variant));
-	table_add(&b->table, str_of(r->phase));
-	table_printf(&b->table, "%d", r->concurrency);
-	table_printf(&b->table, "%.1f", r->tokens_per_s);
-	table_printf(&b->table, "%.0f%%", r->share * 100);
-	table_printf(&b->table, "%.1f", distribution_quantile(&m->ttft, 0.5));
-	for (int i = 0; i < 2; i++) {
-		if (m->itl.count > 0)
-			table_printf(&b->table, "%.2f", distribution_quantile(&m->itl, i ? 0.95 : 0.5));
-		else
-			table_add(&b->table, str_of("-"));
-	}
-}
-
-/* The repetition of median speed stands for each phase; latencies are those of all repetitions. */
-static int bench_point(struct bench *b, struct engine *engine, const char *variant, int concurrency, struct error *e)
-{
-	const struct engine_facts *f = engine_facts(engine);
-	struct distribution prefill = {0}, prefill_share = {0}, decode = {0}, decode_share = {0};
-	struct measurement m = {0};
-	int status = measure_once(
-		engine, concurrency, b->input, b->output, &m, e); /* a warm-up: pages and scratch are touched */
-
-	measurement_free(&m);
-	for (int i = 0; i < b->repeat && status == 0; i++) {
-		status = measure_once(engine, concurrency, b->input, b->output, &m, e);
-		if (status == 0)
-			status = distribution_add(&prefill, (double)concurrency * b->input / m.prefill_seconds, e);
-		if (status == 0)
-			status = distribution_add(
-				&prefill_share, prefill_floor(b, f, concurrency) / m.prefill_seconds, e);
-		if (status == 0 && m.decode_steps > 0)
-			status = distribution_add(&decode, m.decode_tokens / m.decode_seconds, e);
-		if (status == 0 && m.decode_steps > 0)
-			status = distribution_add(
-				&decode_share, decode_floor(b, f, concurrency, &m) / m.decode_seconds, e);
-	}
+	TRY(engine_fingerprint(engine, fingerprint, e));
+	append_provenance(b, facts, &provenance);
+	command_line_append(&command);
+	int status = buf_check(&provenance, e);
+	if (status == 0)
+		status = buf_check(&command, e);
+	if (status == 0)
+		status = config_hash(&command, hash, e);
 	if (status == 0) {
-		struct row row = {variant, "prefill", concurrency, distribution_quantile(&prefill, 0.5),
-			distribution_quantile(&prefill_share, 0.5)};
-		row_write(b, &row, &m);
-		row = (struct row){variant, "decode", concurrency, distribution_quantile(&decode, 0.5),
-			distribution_quantile(&decode_share, 0.5)};
-		if (decode.count > 0)
-			row_write(b, &row, &m);
+		struct store_run row = {.kind = "bench",
+			.config_hash = hash,
+			.version = ASSAY_VERSION,
+			.command = buf_text(&command),
+			.model = b->model,
+			.model_fingerprint = fingerprint,
+			.numerics_id = facts->numerics,
+			.for_gating = true, /* nothing was left out; it has no answers to gate on */
+			.provenance = buf_str(&provenance)};
+		status = store_run_begin(b->store, &row, &b->run_id, &resumed, e);
 	}
-	distribution_free(&prefill);
-	distribution_free(&prefill_share);
-	distribution_free(&decode);
-	distribution_free(&decode_share);
-	measurement_free(&m);
+	buf_free(&provenance);
+	buf_free(&command);
 	return status;
 }
 
-/* All requests of a row must run at once, or its speeds would be those of waves. */
+/* ---- levels ---- */
+
+/* Requests that can never run are refused before anything is measured. */
 static int fit_check(const struct bench *b, const struct engine_facts *f, struct error *e)
 {
-	int64_t tokens = (int64_t)b->input + b->output - 1, page = f->page_size;
-	int64_t pages = (tokens + page - 1) / page * b->most;
+	int64_t tokens = (int64_t)b->load.input + b->load.output - 1;
 
-	if (b->most > f->max_requests)
-		return error_set(e, ERR_USAGE,
-			"--concurrency %d: the engine runs %d requests at once (--max-requests, "
-			"--max-batch-tokens)",
-			b->most, f->max_requests);
 	if (tokens > f->max_positions)
-		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens", b->input,
-			b->output, f->max_positions);
-	if (pages > f->n_pages - 1)
+		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens",
+			b->load.input, b->load.output, f->max_positions);
+	if ((uint64_t)tokens > f->kv_tokens || (uint64_t)b->load.input > f->prefill_kv_tokens)
 		return error_set(e, ERR_USAGE,
-			"--concurrency %d needs %lld KV pages of %d tokens; --kv-memory holds %d", b->most,
-			(long long)pages, f->page_size, f->n_pages - 1);
+			"--input %d --output %d: one request needs %lld tokens of KV cache; --kv-memory holds %llu",
+			b->load.input, b->load.output, (long long)tokens, (unsigned long long)f->kv_tokens);
 	return 0;
+}
+
+/* Some requests first, so that pages and scratch memory have been touched. */
+static int warm_up(struct engine *engine, const struct load *load, struct error *e)
+{
+	struct load short_load = *load;
+	struct load_result ignored;
+
+	short_load.requests = load->concurrency;
+	short_load.output = load->output < 2 ? load->output : 2;
+	int status = load_run(engine, &short_load, &ignored, e);
+	load_result_free(&ignored);
+	return status;
+}
+
+static int level_run(struct bench *b, struct engine *engine, const char *variant, int64_t variant_id, int concurrency,
+	struct load *load, struct error *e)
+{
+	struct load_result result;
+
+	load->concurrency = concurrency;
+	load->requests = b->repeat * concurrency;
+	TRY(warm_up(engine, load, e));
+	load->first_request += (uint64_t)concurrency;
+	int64_t started = utc_now();
+	int status = load_run(engine, load, &result, e);
+	load->first_request += (uint64_t)load->requests;
+	if (status == 0) {
+		struct bench_level level = {variant, variant_id, engine_facts(engine), load, &result, started};
+		status = bench_report_level(&b->report, b->store, &level, e);
+	}
+	load_result_free(&result);
+	return status;
+}
+
+static int levels_run(struct bench *b, struct engine *engine, const char *variant, int64_t *variant_id, struct error *e)
+{
+	static const struct variant_counts none;
+	struct load load = b->load;
+
+	TRY(fit_check(b, engine_facts(engine), e));
+	if (b->run_id == 0)
+		TRY(run_begin(b, engine, e));
+	TRY(variant_facts_put(b->store, engine, variant, &none, &b->guard.guard, variant_id, e));
+	for (int i = 0; i < b->n_concurrency; i++) {
+		console_note(&b->console, "%s, %d at a time", variant, b->concurrency[i]);
+		TRY(level_run(b, engine, variant, *variant_id, b->concurrency[i], &load, e));
+	}
+	return variant_facts_put(b->store, engine, variant, &none, &b->guard.guard, variant_id, e);
+}
+
+/* ---- residents ---- */
+
+/* The largest n for which that many fit, by running them. One at least does: fit_check. guess: where to begin; most:
+ * no more than that. */
+static int residents_find(struct bench *b, struct engine *engine, int guess, int most, int *out, struct error *e)
+{
+	struct load load = b->load;
+	int fits = 1, too_many = most + 1;
+
+	load.shared_prefix = 0;
+	for (int n = guess < most ? guess : most; fits + 1 < too_many;) {
+		bool yes;
+		load.concurrency = n;
+		console_detail(&b->console, "do %d requests of %d tokens fit?", n, load.input + load.output);
+		TRY(load_fits(engine, &load, &yes, e));
+		load.first_request += (uint64_t)n;
+		if (yes)
+			fits = n;
+		else
+			too_many = n;
+		/* beside the guess first: that is mostly where the border lies */
+		n = yes && n == guess                        ? n + 1
+			: !yes && n == guess && n - 1 > fits ? n - 1
+							     : fits + (too_many - fits) / 2;
+	}
+	*out = fits;
+	return 0;
+}
+
+/* A step so long that all prompts are in before the first answer ends: only then are all of them there at once. */
+static int probe_tokens(const struct bench *b, const struct engine_facts *f, int64_t most)
+{
+	int64_t tokens = most * b->load.input / b->load.output + most;
+	int64_t least = most > f->max_batch_tokens ? most : f->max_batch_tokens;
+	tokens = tokens > MOST_PROBE_TOKENS ? MOST_PROBE_TOKENS : tokens;
+	return (int)(tokens < least ? least : tokens);
+}
+
+static int residents_measure(struct bench *b, struct engine_config config, const char *kv, int64_t variant_id,
+	const struct engine_facts *f, struct error *e)
+{
+	int64_t page = f->page_size, pages = (int64_t)f->kv_tokens / page, whole = b->load.input + b->load.output - 1;
+	int64_t guess = pages / ((whole + page - 1) / page), most = pages / ((b->load.input + page - 1) / page) + 1;
+	int64_t started = utc_now();
+	struct engine *engine;
+	int residents = 0;
+
+	most = most > MOST_CONCURRENCY ? MOST_CONCURRENCY : most;
+	guess = guess > most ? most : guess;
+	config.max_requests = (int)most;
+	config.max_batch_tokens = probe_tokens(b, f, most);
+	TRY(engine_open(&config, &engine, e));
+	console_note(&b->console, "%s: how many requests of %d tokens fit at once", config.variant.name,
+		b->load.input + b->load.output);
+	int status = residents_find(b, engine, (int)guess, (int)most, &residents, e);
+	if (status == 0) {
+		struct bench_residents row = {kv, variant_id, engine_facts(engine), b->load.input, b->load.output,
+			residents, started, seconds_since(started)};
+		status = bench_report_residents(&b->report, b->store, &row, e);
+	}
+	engine_close(engine);
+	return status;
+}
+
+/* "fp8", or "bf16>fp8" where prompts and answers are kept in different formats. */
+static void kv_name(const struct variant *v, char out[VARIANT_NAME_SIZE])
+{
+	if (v->split && strcmp(v->prefill.kv, v->decode.kv) != 0)
+		snprintf(out, VARIANT_NAME_SIZE, "%s>%s", v->prefill.kv, v->decode.kv);
+	else
+		snprintf(out, VARIANT_NAME_SIZE, "%s", v->decode.kv);
+}
+
+/* Whether a variant with these KV formats has been filled: weights change nothing of how many fit. */
+static bool kv_is_known(struct bench *b, const char *kv)
+{
+	for (int i = 0; i < b->n_kv; i++)
+		if (strcmp(b->kv[i], kv) == 0)
+			return true;
+	snprintf(b->kv[b->n_kv++], VARIANT_NAME_SIZE, "%s", kv);
+	return false;
 }
 
 static int bench_variant(struct bench *b, const char *text, struct error *e)
 {
 	struct engine_config config;
 	struct engine *engine;
+	int64_t variant_id = 0;
+	char kv[VARIANT_NAME_SIZE];
 
 	TRY(engine_options(b->options, b->model, text, &config, e));
 	if (config.max_requests == 0)
 		config.max_requests = b->most;
 	config.progress = console_loading;
 	config.progress_context = &b->console;
+	TRY(run_guard_init(&b->guard, b->options, e));
+	b->guard.store = b->store;
+	b->guard.variant = config.variant.name;
+	config.guard = &b->guard.guard.table;
 	TRY(engine_open(&config, &engine, e));
-	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, engine_facts(engine)->load_seconds);
-	int status = fit_check(b, engine_facts(engine), e);
-	for (int i = 0; i < b->n_concurrency && status == 0; i++) {
-		console_note(&b->console, "%s, %d at a time", config.variant.name, b->concurrency[i]);
-		status = bench_point(b, engine, config.variant.name, b->concurrency[i], e);
-	}
+	struct engine_facts facts = *engine_facts(engine);
+	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, facts.load_seconds);
+	int status = levels_run(b, engine, config.variant.name, &variant_id, e);
 	engine_close(engine);
-	return status;
+	if (status == 0)
+		status = run_guard_check(&b->guard, e);
+	TRY(status);
+	kv_name(&config.variant, kv);
+	return b->options->residents && !kv_is_known(b, kv) ? residents_measure(b, config, kv, variant_id, &facts, e)
+							    : 0;
 }
+
+/* ---- the command ---- */
 
 static int concurrency_parse(struct bench *b, struct error *e)
 {
 	const struct options *o = b->options;
 
 	for (int i = 0; i < o->n_concurrency; i++) {
-		char *end;
-		long value = strtol(o->concurrency[i], &end, 10);
-		if (*end || end == o->concurrency[i] || value < 1 || value > MOST_CONCURRENCY)
+		uint64_t value;
+		if (!option_parse_uint(o->concurrency[i], &value) || value < 1 || value > MOST_CONCURRENCY)
 			return error_set(e, ERR_USAGE, "--concurrency '%s': expected numbers from 1 to %d",
 				o->concurrency[i], MOST_CONCURRENCY);
 		b->concurrency[b->n_concurrency++] = (int)value;
@@ -286,44 +310,64 @@ static int concurrency_parse(struct bench *b, struct error *e)
 	return 0;
 }
 
-static void machine_write(const struct engine_machine *m, struct buf *out)
+static int options_check(struct bench *b, struct error *e)
 {
-	const struct {
-		const char *name;
-		double value;
-	} rates[] = {{"read_bytes_per_s_one", m->read_one}, {"read_bytes_per_s", m->read_all},
-		{"flops_one", m->flops_one}, {"flops", m->flops_all}};
+	const struct options *o = b->options;
 
-	buf_append_text(out, "{\"cpu\": ");
-	json_write_string(str_of(m->cpu), false, out);
-	buf_printf(out, ", \"isa\": \"%s\", \"threads\": %d", m->isa, m->threads);
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
-		buf_printf(out, ", \"%s\": ", rates[i].name);
-		json_write_double(rates[i].value, out);
+	TRY(concurrency_parse(b, e));
+	if (b->load.shared_prefix > b->load.input)
+		return error_set(e, ERR_USAGE, "--shared-prefix %d: the prompts have %d tokens (--input)",
+			b->load.shared_prefix, b->load.input);
+	for (int i = 0; i < o->n_variants; i++) {
+		struct engine_config ignored;
+		TRY(engine_options(o, NULL, o->variants[i], &ignored, e));
 	}
-	buf_append_char(out, '}');
+	if (o->machine)
+		return 0;
+	if (o->random_weights && o->model)
+		return error_set(e, ERR_USAGE, "--model %s, --random-weights %s: expected one of them", o->model,
+			o->random_weights);
+	if (!o->random_weights)
+		TRY(model_path(o, &b->model, e));
+	else if (!(b->model = strdup(o->random_weights)))
+		return error_set(e, ERR_MEMORY, "out of memory for the name of a model");
+	b->db = db_path(o, e);
+	return b->db ? 0 : e->code;
+}
+
+static int variants_run(struct bench *b, struct error *e)
+{
+	const struct options *o = b->options;
+
+	TRY(store_open(b->db, &b->store, e));
+	int status = 0;
+	for (int i = 0; i < (o->n_variants ? o->n_variants : 1) && status == 0; i++)
+		status = bench_variant(b, o->n_variants ? o->variants[i] : NULL, e);
+	if (b->run_id == 0)
+		return status;
+	struct error finish = {0};
+	int finished = store_run_finish(b->store,
+		status == 0                         ? RUN_COMPLETE
+			: status == ERR_INTERRUPTED ? RUN_INTERRUPTED
+						    : RUN_FAILED,
+		&finish);
+	if (status == 0 && finished < 0)
+		*e = finish;
+	return status < 0 ? status : finished;
 }
 
 static int bench_print(struct bench *b, struct error *e)
 {
-	const struct engine_machine *m = &b->machine;
 	struct buf out = {0};
 	int status = 0;
 
 	if (b->options->json) {
-		buf_append_text(&out, "{\"schema_version\": 1, \"machine\": ");
-		machine_write(m, &out);
-		buf_printf(&out, ", \"rows\": [%s]}\n", buf_text(&b->rows));
+		bench_report_json(&b->report, b->run_id, &out);
 	} else {
-		buf_printf(&out,
-			"%s, %s kernels: reads %.1f GB/s with one thread, %.1f with %d; %.1f GFLOP/s with one, %.1f "
-			"with %d\n",
-			m->cpu, m->isa, m->read_one * 1e-9, m->read_all * 1e-9, m->threads, m->flops_one * 1e-9,
-			m->flops_all * 1e-9, m->threads);
-		if (b->rows.length) {
-			buf_printf(&out, "\n%d tokens in, %d out; medians of %d\n", b->input, b->output, b->repeat);
-			status = table_write(&b->table, b->console.color_output, &out, e);
-		}
+		if (b->run_id > 0)
+			buf_printf(&out, "%d tokens in, %d out; %d requests for each at once; run %lld in %s\n",
+				b->load.input, b->load.output, b->repeat, (long long)b->run_id, b->db);
+		status = bench_report_text(&b->report, b->run_id, b->console.color_output, &out, e);
 	}
 	if (status == 0)
 		status = buf_check(&out, e);
@@ -335,39 +379,30 @@ static int bench_print(struct bench *b, struct error *e)
 
 static int bench(struct bench *b, struct error *e)
 {
-	const struct options *o = b->options;
-	static const char *const columns[] = {
-		"variant", "phase", "concurrency", "tokens/s", "of the floor", "TTFT ms", "ITL ms", "ITL p95"};
-
-	TRY(concurrency_parse(b, e));
-	for (int i = 0; i < o->n_variants; i++) {
-		struct engine_config ignored;
-		TRY(engine_options(o, NULL, o->variants[i], &ignored, e));
-	}
+	TRY(options_check(b, e));
+	interrupt_handlers_install();
 	console_note(&b->console, "measuring the machine");
-	TRY(engine_machine(o->threads, &b->machine, e));
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-		table_add(&b->table, str_of(columns[i]));
-	if (!o->machine) {
-		TRY(model_path(o, &b->model, e));
-		for (int i = 0; i < (o->n_variants ? o->n_variants : 1); i++)
-			TRY(bench_variant(b, o->n_variants ? o->variants[i] : NULL, e));
-	}
+	TRY(engine_machine(b->options->threads, &b->report.machine, e));
+	if (!b->options->machine)
+		TRY(variants_run(b, e));
 	return bench_print(b, e);
 }
 
 int cmd_bench(const struct options *o, struct error *e)
 {
 	struct bench b = {.options = o,
-		.input = o->input ? o->input : DEFAULT_INPUT,
-		.output = o->output ? o->output : DEFAULT_OUTPUT,
+		.load = {.input = o->input ? o->input : DEFAULT_INPUT,
+			.output = o->output ? o->output : DEFAULT_OUTPUT,
+			.shared_prefix = o->shared_prefix,
+			.seed = o->has_seed ? o->seed : 0},
 		.repeat = o->repeat ? o->repeat : DEFAULT_REPEAT};
 
 	console_init(&b.console, o, stdout, stderr);
-	table_init(&b.table, "llrrrrrr");
+	bench_report_init(&b.report);
 	int status = bench(&b, e);
-	table_free(&b.table);
-	buf_free(&b.rows);
+	bench_report_free(&b.report);
+	store_close(b.store);
 	free(b.model);
+	free(b.db);
 	return error_exit_code(status);
 }

@@ -63,7 +63,8 @@ static int question_ask(struct session *s, const struct options *o, const struct
 		.logprobs_from = -1,
 		.sampling = {(float)o->temperature, o->top_k, (float)o->top_p, o->has_seed ? o->seed : 0},
 		.stops = q->stops,
-		.n_stops = q->n_stops};
+		.n_stops = q->n_stops,
+		.deadline = o->deadline};
 	int status = ids.count == 0 ? error_set(e, ERR_INPUT, "the prompt has no token") : session_ask(s, &r, e);
 	engine_ids_free(&ids);
 	return status;

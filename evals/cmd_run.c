@@ -1,12 +1,14 @@
 #include <errno.h>
 
-#include "engine/base/file.h"
 #include "evals/cli.h"
+#include "evals/command_line.h"
 #include "evals/console.h"
+#include "evals/run_guard.h"
 #include "evals/run_plan.h"
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
 #include "evals/suite_task.h"
+#include "evals/variant_facts.h"
 #include "reports/store.h"
 
 struct run {
@@ -16,21 +18,9 @@ struct run {
 	int64_t run_id;
 	int errors; /* items without an answer */
 	struct error first_error;
+	struct run_guard guard; /* of the variant in hand */
+	struct buf guards;      /* what is said of it, a line per variant */
 };
-
-/* The command line as it was typed, near enough to be typed again. */
-static void append_command(struct buf *out)
-{
-	struct buf raw = {0};
-	struct error ignored;
-	if (file_read("/proc/self/cmdline", &raw, &ignored) < 0 || raw.length == 0)
-		buf_append_text(&raw, "assay run");
-	for (size_t i = 0; i < raw.length; i++)
-		buf_append_char(out, raw.data[i] ? raw.data[i] : i + 1 < raw.length ? ' ' : '\0');
-	while (out->length > 0 && out->data[out->length - 1] == '\0')
-		out->length--;
-	buf_free(&raw);
-}
 
 /* Goes on with an interrupted run of this configuration, or starts one. */
 static int run_begin(struct run *r, struct engine *engine, struct error *e)
@@ -45,7 +35,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 	TRY(run_plan_hash(&r->plan, fingerprint, facts->numerics, config_hash, e));
 	TRY(run_plan_hash_whole(&r->plan, fingerprint, facts->numerics, whole_hash, e));
 	run_plan_provenance(&r->plan, facts, whole_hash, &provenance);
-	append_command(&command);
+	command_line_append(&command);
 	struct store_run row = {.kind = "run",
 		.config_hash = config_hash,
 		.version = ASSAY_VERSION,
@@ -72,36 +62,6 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 	return status;
 }
 
-static int variant_put(struct run *r, struct engine *engine, const char *name, int64_t *variant_id, struct error *e)
-{
-	const struct engine_facts *f = engine_facts(engine);
-	struct engine_stats stats;
-	struct buf facts = {0};
-
-	engine_stats(engine, &stats);
-	buf_printf(&facts,
-		"{\"parameters\": %llu, \"kv_pages\": %d, \"page_size\": %d, \"kv_scale_source\": \"%s\", "
-		"\"kv_scale_min\": ",
-		(unsigned long long)f->parameters, f->n_pages, f->page_size, f->kv_scale_source);
-	json_write_float(f->kv_scale_min, &facts);
-	buf_append_text(&facts, ", \"kv_scale_max\": ");
-	json_write_float(f->kv_scale_max, &facts);
-	buf_printf(&facts,
-		", \"kv_saturated\": %llu, \"prompt_tokens_computed\": %llu, \"steps\": %llu, \"pages_used_peak\": %d}",
-		(unsigned long long)stats.kv_saturated, (unsigned long long)stats.prompt_tokens,
-		(unsigned long long)stats.steps, stats.pages_used_peak);
-	struct store_variant row = {.name = name,
-		.weights_bytes = (int64_t)f->weights_bytes,
-		.kv_bytes_per_token = (int64_t)f->kv_bytes_per_token,
-		.kv_tokens = (int64_t)f->kv_tokens,
-		.facts = buf_str(&facts)};
-	int status = buf_check(&facts, e);
-	if (status == 0)
-		status = store_variant_add(r->store, &row, variant_id, e);
-	buf_free(&facts);
-	return status;
-}
-
 static void outcome_note(struct run *r, const char *label, const struct suite_outcome *o)
 {
 	if (o->answered_before > 0)
@@ -119,11 +79,8 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	r->errors += o->errors;
 }
 
-static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
+static int suites_run(struct run *r, struct target *target, int64_t variant_id, const char *name, struct error *e)
 {
-	int64_t variant_id;
-
-	TRY(variant_put(r, target_engine(target), name, &variant_id, e));
 	for (int s = 0; s < r->plan.n_suites; s++) {
 		struct suite_outcome outcome;
 		char label[128];
@@ -133,8 +90,24 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 		outcome_note(r, label, &outcome);
 		TRY(status);
 	}
-	/* again, with what the engine counted meanwhile */
-	return variant_put(r, target_engine(target), name, &variant_id, e);
+	return 0;
+}
+
+static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
+{
+	struct variant_counts before;
+	struct error not_put = {0};
+	int64_t variant_id;
+
+	TRY(variant_counts_stored(r->store, r->run_id, name, &before, e));
+	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, e));
+	int status = suites_run(r, target, variant_id, name, e);
+	/* again, with what the engine counted meanwhile: also of a run that was interrupted */
+	int put = variant_facts_put(
+		r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, &not_put);
+	if (status == 0 && put < 0)
+		*e = not_put;
+	return status < 0 ? status : put;
 }
 
 static int variants_run(struct run *r, struct error *e)
@@ -146,6 +119,9 @@ static int variants_run(struct run *r, struct error *e)
 
 		config->progress = console_loading;
 		config->progress_context = &r->console;
+		TRY(run_guard_init(&r->guard, r->plan.options, e));
+		r->guard.variant = config->variant.name;
+		config->guard = &r->guard.guard.table;
 		TRY(engine_open(config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
@@ -159,10 +135,13 @@ static int variants_run(struct run *r, struct error *e)
 			engine_close(engine);
 			return status;
 		}
-		TRY(target_new(engine, r->plan.text, &target, e));
+		r->guard.store = r->store;
+		TRY(target_new(engine, r->plan.text, r->plan.options->deadline, &target, e));
 		status = variant_run(r, target, config->variant.name, e);
 		target_delete(target);
 		TRY(status);
+		TRY(run_guard_check(&r->guard, e));
+		run_guard_print(&r->guard, &r->guards);
 	}
 	return 0;
 }
@@ -219,6 +198,7 @@ static int report_print(struct run *r, struct error *e)
 		const struct report_filter parts = {shows_part, &r->plan};
 		status = run_report_tables(r->store, r->run_id, r->plan.options->verbose ? NULL : &parts,
 			r->console.color_output, &text, e);
+		buf_append_str(&text, buf_str(&r->guards));
 		if (status == 0 && !r->plan.options->quiet)
 			append_next(r, &text);
 	}
@@ -281,6 +261,7 @@ int cmd_run(const struct options *o, struct error *e)
 	console_init(&r.console, o, stdout, stderr);
 	int status = run_all(&r, e);
 	store_close(r.store);
+	buf_free(&r.guards);
 	run_plan_free(&r.plan);
 	return error_exit_code(status);
 }

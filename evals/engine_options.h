@@ -5,9 +5,12 @@
 #include "engine/engine.h"
 #include "evals/cli.h"
 
-/* Fills the configuration of one variant ("W/K"; NULL: bf16/bf16). model is borrowed. ERR_USAGE for a guard or a
- * variant that this version does not have. */
+/* Fills the configuration of one variant ("W/K" or "W/K>W/K"; NULL: bf16/bf16). model is borrowed. ERR_USAGE for a
+ * format that this version does not have. The guard is the caller's (run_guard.h). */
 int engine_options(
 	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e);
+
+/* Appends the JSON object of the engine's options as in use: what a run's provenance says of it. */
+void engine_options_json(const struct options *o, const struct engine_facts *facts, struct buf *out);
 
 #endif

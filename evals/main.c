@@ -25,6 +25,7 @@ static const struct {
 	{"diff", cmd_diff},
 	{"gate", cmd_gate},
 	{"bench", cmd_bench},
+	{"overhead", cmd_overhead},
 	{"report", cmd_report},
 	{"db", cmd_db},
 };

@@ -33,10 +33,17 @@ const struct command_row command_table[] = {
 		"below\n"
 		"0.02 nat, by their one-sided 95% bounds; a policy says otherwise.\n"
 		"Exit: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 error, 5 nothing to compare.\n"},
-	{"bench", BENCH, 0, 0, "", "measure prefill and decode speed, and what the machine allows",
+	{"bench", BENCH, 0, 0, "", "measure throughput and latency by concurrency, and what the machine allows",
 		"Speeds stand beside the share of the floor: the least time that reading the weights and the cache, or "
 		"the\n"
-		"multiply-adds, would take at the machine's measured ceilings.\n"},
+		"multiply-adds, would take at the machine's measured ceilings. Each level keeps its number of requests "
+		"in\n"
+		"flight. Every row is stored.\n"},
+	{"overhead", OVERHEAD, 0, 0, "", "what guards cost: arms interleaved in random blocks, with intervals",
+		"Each block measures every arm once, in random order, each in a fresh engine; pairs of one block are "
+		"compared.\n"
+		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
+		"Every arm of every block is stored.\n"},
 	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
 		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
 		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
@@ -60,13 +67,15 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
-	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD,
+	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
+	ENGINE = GUARDED | OVERHEAD,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD,
 	DATA = RUN | LIST | PROMPTS | RESCORE,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
+static const char *const guard_modes[] = {"enforce", "observe", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -98,7 +107,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
-		"weights bf16 fp8 fp8w int4 int4g32 int4g64, KV f32 bf16 fp8; repeatable; default bf16/bf16"),
+		"bf16 fp8 fp8w int4 int4g32 int4g64 / f32 bf16 fp8; W/K>W/K: prefill > decode; repeatable"),
 	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
 		"data sets (gsm8k/, arc/, mmlu/ ...); default: the bundled pocket set"),
 	LIST_OPTION("suite", "A,B", OPTION_NAMES, RUN | PROMPTS | RESCORE | COMPARE | DIFF | GATE, suites, n_suites,
@@ -109,17 +118,28 @@ const struct option_row option_table[] = {
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
 	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
 		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE, seed,
-		"seed of few-shot choice, --sample and sampling"),
-	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD, seed,
+		"seed of few-shot choice, --sample, sampling and a benchmark's prompts"),
+	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, GUARDED, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
+	CHOICE_OPTION("guard-mode", "MODE", OPTION_CHOICE, GUARDED, guard_mode, guard_modes,
+		"enforce: withhold what a check finds wrong (default); observe: record it, abort nothing"),
+	INT_OPTION("audit-every", "N", ENGINE, audit_every, 1, INT_MAX,
+		"steps between audits of free list and reference counts; default 64"),
+	FLAG_OPTION("log-json", 0, GUARDED, log_json, "incidents of the guard as JSON lines on standard error"),
 	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
 		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
 	INT_OPTION("max-batch-tokens", "N", ENGINE, max_batch_tokens, 1, INT_MAX, "tokens of one step; default 512"),
 	INT_OPTION("chunk", "N", ENGINE, chunk, 1, INT_MAX, "longest piece of a prefill; default: a whole step"),
-	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests in one batch; default 32"),
+	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests that run at a time; default 32"),
+	FLAG_OPTION("no-prefix-cache", 0, ENGINE, no_prefix_cache,
+		"compute every prompt whole, also where its beginning is in the cache; changes no answer"),
+	FLAG_OPTION("pad-decode", 0, ENGINE, pad_decode,
+		"fill decode batches up to powers of two, as captured graphs need it; changes no answer"),
+	RANGE_OPTION("deadline", "SECONDS", OPTION_NUMBER, RUN | GENERATE, deadline, 0, 1000000,
+		"a request that takes longer ends: an item without an answer; default 0: none"),
 	TEXT_OPTION("db", "FILE", STORE, db, "the store; default $XDG_DATA_HOME/assay/assay.db"),
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
@@ -146,19 +166,30 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("flips", 0, COMPARE, flips, "list the items that changed, with both answers"),
 	TEXT_OPTION("item", "ID", DIFF, item, "a document's number, or TASK/NUMBER"),
 	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
-	LIST_OPTION(
-		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
-	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
-	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
-	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000, "measurements, of which the median is shown; default 3"),
+	LIST_OPTION("concurrency", "A,B", OPTION_NAMES, BENCH | OVERHEAD, concurrency, n_concurrency,
+		"requests at a time; default 1"),
+	INT_OPTION("input", "N", BENCH | OVERHEAD, input, 1, INT_MAX, "tokens of each prompt; default 512"),
+	INT_OPTION("output", "N", BENCH | OVERHEAD, output, 1, INT_MAX, "tokens of each answer; default 64"),
+	INT_OPTION("repeat", "N", BENCH | OVERHEAD, repeat, 1, 1000,
+		"requests of a level: N times its concurrency, a new one as one ends; default 4"),
+	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
+		"tokens that all prompts begin with, of --input; default 0"),
+	TEXT_OPTION("random-weights", "CONFIG", BENCH, random_weights,
+		"a config.json: measure the model that it describes with random weights, without a checkpoint"),
+	FLAG_OPTION("residents", 0, BENCH, residents,
+		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
+	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
+		"guard levels to compare with none; default pages"),
+	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
 	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH,
-		json, "print JSON"),
+	FLAG_OPTION("json", 0,
+		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH | OVERHEAD, json,
+		"print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

@@ -14,6 +14,7 @@ enum command_bit {
 	PROMPTS = 64,
 	RESCORE = 128,
 	BENCH = 256,
+	OVERHEAD = 512,
 	COMPARE = 1 << 17,
 	DIFF = 1 << 18,
 	GATE = 1 << 19,

@@ -128,6 +128,11 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
+	if (p->options->deadline > 0) {
+		buf_append_text(&line, "deadline ");
+		json_write_double(p->options->deadline, &line);
+		buf_append_char(&line, '\n');
+	}
 	for (int s = 0; s < p->n_suites; s++) {
 		buf_printf(&line, "suite %s\n", suite_name(p->suites[s]));
 		for (int i = 0; i < suite_count(p->suites[s]); i++) {
@@ -194,14 +199,9 @@ void run_plan_provenance(
 {
 	const struct options *o = p->options;
 
-	buf_printf(out, "{\"engine\": {\"backend\": \"%s\", \"isa\": \"%s\", \"family\": ", f->backend, f->isa);
-	json_write_string(str_of(f->family), false, out);
-	buf_printf(out,
-		", \"threads\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, \"max_requests\": %d, "
-		"\"guard\": "
-		"\"none\"}, \"fewshot_seed\": %llu, \"limit\": ",
-		f->threads, f->page_size, f->max_batch_tokens, f->chunk, f->max_requests,
-		(unsigned long long)(o->has_seed ? o->seed : 1234));
+	buf_append_text(out, "{\"engine\": ");
+	engine_options_json(o, f, out);
+	buf_printf(out, ", \"fewshot_seed\": %llu, \"limit\": ", (unsigned long long)(o->has_seed ? o->seed : 1234));
 	if (o->limit > 0)
 		json_write_double(o->limit, out);
 	else

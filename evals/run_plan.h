@@ -30,8 +30,8 @@ int run_plan_items(const struct run_plan *p);
 /* Whether a run of it may gate: neither a limit nor a shard leaves items out. */
 bool run_plan_for_gating(const struct run_plan *p);
 
-/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics. Not
- * over threads, batch or chunk sizes: they change no bit. Shards of one run have hashes of their own. */
+/* sha256 over what decides the answers: program, model with its configuration, tokenizer, variants, items of the suites, numerics, a
+ * deadline. Not over threads, batch or chunk sizes, prefix cache or padding: they change no bit. Shards of one run have hashes of their own. */
 int run_plan_hash(const struct run_plan *p, const char *fingerprint, const char *numerics, char out[SHA256_HEX_SIZE],
 	struct error *e);
 

@@ -347,6 +347,31 @@ static int append_variants(const struct report *r, bool color, struct buf *out, 
 	return status;
 }
 
+/* 1234567 as "1,234,567" */
+static void append_thousands(struct buf *out, int64_t n)
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRId64, n);
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			buf_append_char(out, ',');
+		buf_append_char(out, digits[i]);
+	}
+}
+
+/* "1,234 of 5,678 prompt tokens were cached (22%)" */
+static void append_cached(const struct report *r, struct buf *out)
+{
+	if (r->prompt_tokens == 0)
+		return;
+	buf_append_char(out, '\n');
+	append_thousands(out, r->cached_tokens);
+	buf_append_text(out, " of ");
+	append_thousands(out, r->prompt_tokens);
+	buf_printf(out, " prompt tokens were cached (%.0f%%)\n",
+		100.0 * (double)r->cached_tokens / (double)r->prompt_tokens);
+}
+
 int run_report_tables(struct store *s, int64_t run_id, const struct report_filter *filter, bool color, struct buf *out,
 	struct error *e)
 {
@@ -358,6 +383,8 @@ int run_report_tables(struct store *s, int64_t run_id, const struct report_filte
 	}
 	if (status == 0)
 		status = append_variants(&r, color, out, e);
+	if (status == 0)
+		append_cached(&r, out);
 	report_free(&r);
 	return status;
 }
@@ -479,7 +506,22 @@ static void append_suites(const struct report *r, int64_t variant_id, struct buf
 	}
 }
 
-static void append_variant(const struct report *r, const struct variant *v, struct buf *out)
+/* The engine's counters, which lie in the variant's facts. */
+static int append_kv(const struct variant *v, struct buf *out, struct error *e)
+{
+	struct json_document *facts = NULL;
+	TRY(json_parse(str_of(v->facts), "variant.facts", JSON_LAST_KEY_WINS, &facts, e));
+	const struct json *kv = json_get(json_root(facts), "kv");
+	buf_append_text(out, ", \"kv\": ");
+	if (kv)
+		json_dump_python(kv, -1, false, out);
+	else
+		buf_append_text(out, "null");
+	json_free(facts);
+	return 0;
+}
+
+static int append_variant(const struct report *r, const struct variant *v, struct buf *out, struct error *e)
 {
 	buf_append_char(out, '{');
 	json_member_text(out, "name", v->name);
@@ -489,9 +531,11 @@ static void append_variant(const struct report *r, const struct variant *v, stru
 	json_member_int(out, "kv_bytes_per_token", v->kv_bytes_per_token);
 	buf_append_text(out, ", ");
 	json_member_int(out, "kv_tokens", v->kv_tokens);
+	TRY(append_kv(v, out, e));
 	buf_printf(out, ", \"facts\": %s, \"suites\": {", v->facts);
 	append_suites(r, v->id, out);
 	buf_append_text(out, "}}");
+	return 0;
 }
 
 int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct error *e)
@@ -502,9 +546,9 @@ int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct err
 		buf_append_text(out, "\"schema_version\": 1, ");
 		buf_append_str(out, buf_str(&r.head));
 		buf_append_text(out, ", \"variants\": [");
-		for (size_t i = 0; i < r.n_variants; i++) {
+		for (size_t i = 0; i < r.n_variants && status == 0; i++) {
 			buf_append_text(out, i ? ", " : "");
-			append_variant(&r, &r.variants[i], out);
+			status = append_variant(&r, &r.variants[i], out, e);
 		}
 		buf_append_text(out, "], \"tokens\": {");
 		json_member_int(out, "prompt", r.prompt_tokens);
@@ -513,8 +557,9 @@ int run_report_json(struct store *s, int64_t run_id, struct buf *out, struct err
 		buf_append_text(out, ", ");
 		json_member_int(out, "generated", r.generated_tokens);
 		buf_append_char(out, '}');
-		status = buf_check(out, e);
 	}
+	if (status == 0)
+		status = buf_check(out, e);
 	report_free(&r);
 	return status;
 }

@@ -34,9 +34,10 @@ struct target {
 	struct flight *flights;  /* submitted, not finished */
 	struct flight *finished; /* failed at submission */
 	int n_flights, most;
+	double deadline; /* seconds of a request; 0: none */
 };
 
-int target_new(struct engine *engine, struct engine_text *text, struct target **out, struct error *e)
+int target_new(struct engine *engine, struct engine_text *text, double deadline, struct target **out, struct error *e)
 {
 	struct target *t = mem_calloc(1, sizeof *t, e);
 	*out = NULL;
@@ -46,6 +47,7 @@ int target_new(struct engine *engine, struct engine_text *text, struct target **
 	}
 	t->engine = engine;
 	t->text = text;
+	t->deadline = deadline;
 	t->most = ITEMS_PER_REQUEST * engine_facts(engine)->max_requests;
 	*out = t;
 	return 0;
@@ -185,7 +187,8 @@ static int submit_choice(struct target *t, struct flight *f, int choice, struct 
 	struct engine_request request = {.tokens = r->ids.data + cut,
 		.n_tokens = (int)n,
 		.logprobs_from = (int)from, /* the first token has nothing before it */
-		.rows = r->row};
+		.rows = r->row,
+		.deadline = t->deadline};
 	f->answer.prompt_tokens += (int)n;
 	TRY(engine_submit(t->engine, &request, &r->id, e));
 	f->n_requests++;
@@ -210,7 +213,8 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 			.logprobs_from = -1,
 			.max_tokens = item->max_tokens,
 			.stops = item->until,
-			.n_stops = item->n_until};
+			.n_stops = item->n_until,
+			.deadline = t->deadline};
 		status = engine_submit(t->engine, &r, &f->requests[0].id, e);
 		f->n_requests = status == 0;
 		f->answer.prompt_tokens = (int)(ids.count - cut);
@@ -293,6 +297,16 @@ static void take_text(struct flight *f, const struct engine_result *r)
 	answer_postprocess(r->text, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
 }
 
+/* Why a result is no answer. */
+static void take_error(const struct target *t, const struct engine_result *r, struct error *out)
+{
+	if (r->finish == ENGINE_FAILED)
+		*out = r->error;
+	else if (r->finish == ENGINE_DEADLINE)
+		error_set(out, ERR_LIMIT, "a request took longer than the %g seconds that --deadline allows",
+			t->deadline);
+}
+
 /* Finds the flight of a result and gives it over. True when it was the last of its item: *done is that item, out of the
  * list. */
 static bool result_take(struct target *t, struct engine_result *r, struct flight **done)
@@ -304,8 +318,8 @@ static bool result_take(struct target *t, struct engine_result *r, struct flight
 			i++;
 		if (i == f->n_requests)
 			continue;
-		if (r->finish == ENGINE_FAILED && f->answer.error.code == 0)
-			f->answer.error = r->error;
+		if (f->answer.error.code == 0)
+			take_error(t, r, &f->answer.error);
 		f->answer.cached_tokens += r->cached_tokens;
 		f->answer.seconds = r->seconds > f->answer.seconds ? r->seconds : f->answer.seconds;
 		if (f->answer.item->kind == REQUEST_LOGLIKELIHOOD) {

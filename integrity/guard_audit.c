@@ -1,6 +1,10 @@
 /* The pool's books against the guard's: free list, reference counts; and pages that come back from quarantine. */
 #include "integrity/guard_state.h"
 
+/* What an audit at admission and at release looks at in a larger pool; the one that comes every so many steps looks at
+ * everything. */
+enum { AUDIT_PAGES = 4096 };
+
 static int holders_of(const struct guard_state *s, int32_t page)
 {
 	return s->holders[page] + (s->index_tags[page] != 0);
@@ -14,24 +18,29 @@ static void page_condemn(struct guard_state *s, int32_t page, enum guard_check c
 		return;
 	s->reported[page] = 1;
 	guard_fire(s, NULL, &(struct finding){check, GUARD_AT_AUDIT, page, -1, expected, actual, what});
-	if (!s->guard->options.observe)
-		kv_pool_quarantine(s->layout.pool, page);
+	if (s->guard->options.observe)
+		return;
+	kv_pool_quarantine(s->layout.pool, page);
+	s->listed[page] = 0;
 }
 
-static void list_count(struct guard_state *s)
+/* Counts the free list from that place on. */
+static void list_count(struct guard_state *s, int from)
 {
 	const struct kv_pool *pool = s->layout.pool;
 
-	memset(s->listed, 0, (size_t)s->layout.n_pages * sizeof *s->listed);
-	for (int i = 0; i < pool->n_free; i++) {
+	for (int i = from; i < pool->n_free; i++) {
 		int32_t page = pool->free_pages[i];
-		if (page >= 0 && page < s->layout.n_pages)
+		if (page >= 0 && page < s->layout.n_pages) {
 			s->listed[page] = (uint8_t)(s->listed[page] < 2 ? s->listed[page] + 1 : 2);
-		else
+			continue;
+		}
+		if (!s->list_broken)
 			guard_fire(s, NULL,
 				&(struct finding){GUARD_FREE_LIST, GUARD_AT_AUDIT, page, -1,
 					(uint64_t)s->layout.n_pages, (uint64_t)page,
 					"a page of the free list is outside of the pool"});
+		s->list_broken = true;
 	}
 }
 
@@ -51,21 +60,54 @@ static void page_audit(struct guard_state *s, int32_t page)
 			"the reference count is not the number of holders");
 }
 
-void guard_audit(void *state)
+/* The end of the free list that is handed out next, and some pages further on than the last time. */
+static void part_audit(struct guard_state *s)
 {
-	struct guard_state *s = state;
+	const struct kv_pool *pool = s->layout.pool;
+	int from = pool->n_free > AUDIT_PAGES ? pool->n_free - AUDIT_PAGES : 0, until = pool->n_free;
+
+	list_count(s, from);
+	for (int i = from; i < until && i < pool->n_free; i++)
+		if (page_inside(s, pool->free_pages[i]) && !pool->quarantined[pool->free_pages[i]])
+			page_audit(s, pool->free_pages[i]);
+	from -= until - pool->n_free; /* what was taken out moved the rest */
+	for (int i = from > 0 ? from : 0; i < pool->n_free; i++)
+		if (page_inside(s, pool->free_pages[i]))
+			s->listed[pool->free_pages[i]] = 0;
+	for (int i = 0; i < AUDIT_PAGES; i++) {
+		s->audit_next = s->audit_next + 1 < s->layout.n_pages ? s->audit_next + 1 : 1;
+		int held = holders_of(s, s->audit_next);
+		if (!pool->quarantined[s->audit_next] && pool->references[s->audit_next] != held)
+			page_condemn(s, s->audit_next, GUARD_REFERENCES, (uint64_t)held,
+				pool->references[s->audit_next], "the reference count is not the number of holders");
+	}
+}
+
+static void whole_audit(struct guard_state *s)
+{
 	const struct kv_pool *pool = s->layout.pool;
 
-	if (state_level(s) < GUARD_PAGES)
-		return;
-	check_ran(s, GUARD_FREE_LIST);
-	check_ran(s, GUARD_REFERENCES);
-	list_count(s);
+	list_count(s, 0);
 	for (int32_t page = 1; page < s->layout.n_pages; page++)
 		if (!pool->quarantined[page])
 			page_audit(s, page);
 	if (s->listed[0] || pool->references[0] || pool->cached[0])
 		page_condemn(s, 0, GUARD_FREE_LIST, 0, s->listed[0], "page 0, which is reserved, is in use");
+	memset(s->listed, 0, (size_t)s->layout.n_pages * sizeof *s->listed);
+}
+
+void guard_audit(void *state)
+{
+	struct guard_state *s = state;
+
+	if (state_level(s) < GUARD_PAGES)
+		return;
+	check_ran(s, GUARD_FREE_LIST);
+	check_ran(s, GUARD_REFERENCES);
+	if (s->layout.n_pages <= 2 * AUDIT_PAGES)
+		whole_audit(s);
+	else
+		part_audit(s);
 }
 
 /* Pages of earlier steps: free when nobody holds them; back in use when all books agree on who does. */
@@ -95,6 +137,9 @@ void guard_step_begin(void *state, uint64_t tick)
 	s->tick = tick;
 	if (s->layout.pool->n_quarantined > 0)
 		quarantine_prove(s);
-	if (tick % (uint64_t)s->guard->options.audit_every == 0)
-		guard_audit(s);
+	if (tick % (uint64_t)s->guard->options.audit_every != 0 || state_level(s) < GUARD_PAGES)
+		return;
+	check_ran(s, GUARD_FREE_LIST);
+	check_ran(s, GUARD_REFERENCES);
+	whole_audit(s);
 }

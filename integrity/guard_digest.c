@@ -2,7 +2,7 @@
 #include "engine/base/hash.h"
 #include "integrity/guard_state.h"
 
-enum { SWEEP_BYTES = 1 << 20 }; /* of values in a step, and at least a page */
+enum { SWEEP_BYTES = 1 << 17 }; /* of values in a step, and at least a page */
 
 static size_t head_bytes(const struct kv_geometry *g, enum kv_format format)
 {

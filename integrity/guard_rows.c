@@ -68,11 +68,12 @@ static int rows_alloc(struct guard_state *s, struct error *e)
 	s->expected_tags = mem_calloc(entries, sizeof *s->expected_tags, e);
 	s->expected_pages = mem_calloc(entries, sizeof *s->expected_pages, e);
 	s->lookup = mem_calloc((size_t)s->lookup_size, sizeof *s->lookup, e);
+	s->row_of = mem_calloc(sequences, sizeof *s->row_of, e);
 	s->row_numbers = mem_calloc(sequences, sizeof *s->row_numbers, e);
 	s->n_used = mem_calloc(sequences, sizeof *s->n_used, e);
 	s->first_bad = mem_calloc(sequences, sizeof *s->first_bad, e);
-	if (!s->rows || !s->expected_tags || !s->expected_pages || !s->lookup || !s->row_numbers || !s->n_used ||
-		!s->first_bad)
+	if (!s->rows || !s->expected_tags || !s->expected_pages || !s->lookup || !s->row_of || !s->row_numbers ||
+		!s->n_used || !s->first_bad)
 		return error_prefix(e, "guard of %d requests of %d pages", s->n_rows, s->stride);
 	return 0;
 }

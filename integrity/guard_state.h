@@ -46,7 +46,9 @@ struct guard_state {
 	uint64_t *index_tags; /* [P] tag that the prefix cache's entry stands for, 0: no entry */
 	uint16_t *holders;    /* [P] requests that should map it */
 	uint8_t *reported;    /* [P] an audit or a sweep has named it */
-	uint8_t *listed;      /* [P] scratch of the audit */
+	uint8_t *listed;      /* [P] scratch of an audit: times on the free list; 0 between audits */
+	int32_t audit_next;   /* page that the last audit of a part ended with */
+	bool list_broken;     /* an entry of the free list is no page */
 	/* from pages on */
 	uint16_t *fill;          /* [P] slots written, from the first on */
 	uint64_t *parent_tags;   /* [P] of the cache's page before it */
@@ -74,6 +76,7 @@ struct guard_state {
 	int32_t *lookup;         /* [lookup_size] row + 1 by hash of the request, 0: empty */
 	int lookup_size;         /* a power of two */
 	/* of one verify */
+	struct guard_row **row_of;                 /* [most_sequences] NULL: padding, or unknown */
 	int32_t *row_numbers, *n_used, *first_bad; /* [most_sequences] */
 };
 

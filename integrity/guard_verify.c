@@ -71,20 +71,32 @@ static void entry_explain(const struct view *v, int32_t logical)
 		own ? "a page of the request at another logical position" : "a page that is not the request's");
 }
 
-/* Whether lengths and token range can be used at all. */
-static bool range_check(struct view *v)
+/* The sequences cut the batch's tokens in parts, none empty: without that no sequence can even be withheld. */
+static int parts_check(struct guard_state *s, const struct kv_guard_batch *batch, struct error *e)
 {
-	const struct kv_guard_batch *batch = v->batch;
-	int64_t begin = batch->cu_seqlens[v->b], end = batch->cu_seqlens[v->b + 1];
+	const int32_t *cu = batch->cu_seqlens;
+	int b = 0;
+
+	check_ran(s, GUARD_BOUNDS);
+	while (b < batch->n_sequences && cu[b] >= 0 && cu[b + 1] > cu[b])
+		b++;
+	if (cu[0] == 0 && b == batch->n_sequences && cu[b] == batch->n_tokens)
+		return 0;
+	guard_fire(s, NULL,
+		&(struct finding){GUARD_BOUNDS, GUARD_AT_READ, -1, -1, (uint64_t)batch->n_tokens,
+			(uint64_t)cu[batch->n_sequences], "the sequences are not parts of the batch"});
+	return error_set(e, ERR_DEVICE, "the %s guard found a batch whose sequences are not parts of it",
+		guard_level_name(state_level(s)));
+}
+
+static bool range_check(const struct view *v)
+{
+	int first = v->batch->first_position[v->b];
 
 	check_ran(v->s, GUARD_BOUNDS);
-	if (batch->first_position[v->b] >= 0 && begin >= 0 && end > begin && end <= batch->n_tokens) {
-		v->first_token = (int)begin;
-		v->count = (int)(end - begin);
+	if (first >= 0)
 		return true;
-	}
-	view_fire(v, GUARD_BOUNDS, -1, -1, (uint64_t)batch->n_tokens, (uint64_t)end,
-		"a length or a position is negative, or a sequence has tokens that are not there");
+	view_fire(v, GUARD_BOUNDS, -1, -1, 0, (uint64_t)(int64_t)first, "a sequence begins before position 0");
 	return false;
 }
 
@@ -93,10 +105,11 @@ static void tables_verify(struct guard_state *s, const struct kv_guard_batch *ba
 	int page_size = s->layout.page_size;
 
 	for (int b = 0; b < batch->n_sequences; b++) {
-		const struct guard_row *row = row_find(s, batch->request[b]);
+		struct guard_row *row = row_find(s, batch->request[b]);
 		int64_t end = (int64_t)batch->first_position[b] + batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
 		int64_t used = end < 0 ? -1 : (end + page_size - 1) / page_size;
 		s->row_numbers[b] = row ? (int32_t)(row - s->rows) : 0;
+		s->row_of[b] = row;
 		s->n_used[b] = row && !bad[b] ? (int32_t)(used <= INT32_MAX ? used : INT32_MAX) : 0;
 	}
 	s->layout.backend->ops->verify_pages(s->layout.backend,
@@ -244,9 +257,8 @@ static void padding_check(const struct view *v)
 	bool good = table_of(v)[0] == 0 && batch->first_position[v->b] == 0;
 
 	check_ran(v->s, GUARD_PADDING);
-	for (int t = batch->cu_seqlens[v->b]; good && t < batch->cu_seqlens[v->b + 1]; t++)
-		good = t >= 0 && t < batch->n_tokens && batch->slots[t] >= 0 && batch->slots[t] < page_size &&
-			batch->positions[t] == 0;
+	for (int t = v->first_token; good && t < v->first_token + v->count; t++)
+		good = batch->slots[t] >= 0 && batch->slots[t] < page_size && batch->positions[t] == 0;
 	if (!good)
 		view_fire(v, GUARD_PADDING, 0, table_of(v)[0], 0, (uint64_t)table_of(v)[0],
 			"a row of padding touches more than page 0");
@@ -367,15 +379,13 @@ static struct view view_of(struct guard_state *s, const struct kv_guard_batch *b
 		.b = b,
 		.first_token = batch->cu_seqlens[b],
 		.count = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b],
-		.row = row_find(s, batch->request[b])};
+		.row = s->row_of[b]};
 }
 
 static void batch_commit(struct guard_state *s, const struct kv_guard_batch *batch, const uint8_t *bad)
 {
 	for (int b = 0; b < batch->n_sequences; b++) {
 		struct view v = view_of(s, batch, GUARD_AT_PUBLISH, b);
-		if (v.first_token < 0 || v.count < 0 || v.first_token + v.count > batch->n_tokens)
-			continue;
 		if (bad[b])
 			strays_commit(&v);
 		else if (batch->request[b] == 0)
@@ -427,6 +437,7 @@ int guard_verify(
 		return error_set(e, ERR_DEVICE, "the %s guard was reserved for %d sequences, the batch has %d",
 			guard_level_name(state_level(s)), s->most_sequences, batch->n_sequences);
 	s->step = batch->step;
+	TRY(parts_check(s, batch, e));
 	if (s->sealed && publish)
 		pages_sweep(s);
 	if (state_level(s) >= GUARD_PAGES)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/decimal.h"
+#include "reports/report_tables.h"
 
 enum { PLOT_SECONDS = 20, PLOT_BYTES_MAX = 8 << 20, PLOT_LINES_MAX = 12, PLOT_POINTS_MAX = 512 };
 
@@ -209,7 +210,7 @@ static void speed_title(const struct speed_line *line, bool many_runs, struct bu
 		buf_printf(out, " (run %lld)", (long long)line->run->run.run_id);
 }
 
-/* Marks the requests that the cache holds at once, where that lies near what was measured. Returns the end of the axis. */
+/* Marks the requests that the cache holds at once, where that lies near what was measured. Returns the axis's end. */
 static int64_t full_mark(const struct speed_line *line, int number, struct buf *out)
 {
 	int64_t tokens = line->first->input_tokens + line->first->output_tokens;
@@ -262,6 +263,55 @@ int plot_throughput(const struct report_data *data, const char *phase, struct pl
 		buf_append_char(&out->script, '\'');
 	}
 	buf_append_char(&out->script, '\n');
+	return end_plot(out, e);
+}
+
+/* ---- Overhead ---- */
+
+static void overhead_label(const struct report_overhead *x, struct buf *out)
+{
+	plot_label(out, x->run->variants[x->point->variant].name);
+	buf_append_char(out, ' ');
+	plot_label(out, x->point->arm);
+	buf_append_char(out, ' ');
+	plot_label(out, x->point->phase);
+	buf_printf(out, " x%lld", (long long)x->point->concurrency);
+}
+
+int plot_overhead(const struct report_data *data, struct plot *out, struct error *e)
+{
+	enum { ROWS_MAX = 40 };
+	struct report_overhead rows[ROWS_MAX];
+	int n = report_overheads(data, rows, ROWS_MAX);
+	*out = (struct plot){0};
+	if (n == 0)
+		return 0;
+	buf_append_text(&out->alternative, "Overhead in percent with its 95% interval, against a budget of 1%");
+	buf_append_text(&out->script, "$overhead << EOD\n");
+	for (int i = 0; i < n; i++) {
+		const double values[] = {100 * rows[i].overhead, 100 * rows[i].low, 100 * rows[i].high};
+		buf_printf(&out->script, "%d", i);
+		for (int j = 0; j < 3; j++) {
+			buf_append_char(&out->script, ' ');
+			append_number(&out->script, values[j]);
+		}
+		buf_append_text(&out->script, " \"");
+		overhead_label(&rows[i], &out->script);
+		buf_append_text(&out->script, "\"\n");
+		buf_append_text(&out->alternative, "; ");
+		overhead_label(&rows[i], &out->alternative);
+		buf_printf(&out->alternative, ": %.2f (%.2f to %.2f)", values[0], values[1], values[2]);
+	}
+	buf_append_text(&out->script, "EOD\n");
+	begin_script(&out->script, 860, 150 + 34 * n);
+	buf_printf(&out->script,
+		"set yrange [%d.6:-0.6]\nset xlabel 'percent of the throughput'\n"
+		"set arrow from 0, graph 0 to 0, graph 1 nohead linecolor rgb '#444444' linewidth 1.5\n"
+		"set arrow from 1, graph 0 to 1, graph 1 nohead linecolor rgb '#d55e00' linewidth 3\n"
+		"plot $overhead using 2:1:3:4:ytic(5) with xerrorbars linewidth 2 pointtype 7 pointsize 1 "
+		"linecolor rgb '#0072b2' title 'overhead, 95%% interval', "
+		"NaN with lines linewidth 3 linecolor rgb '#d55e00' title 'budget 1%%'\n",
+		n - 1);
 	return end_plot(out, e);
 }
 

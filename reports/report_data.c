@@ -188,7 +188,8 @@ int report_data_add(struct report_data *data, struct store *s, int64_t run_id, s
 	TRY(store_variants_each(s, run_id, keep_variant, run, e));
 	TRY(store_results_each(s, run_id, keep_result, run, e));
 	TRY(store_counts_each(s, run_id, keep_count, run, e));
-	TRY(store_measurements_each(s, run_id, keep_measurement, run, e));
+	if (store_measurements_each(s, run_id, keep_measurement, run, e) < 0)
+		return error_prefix(e, "%s: run %lld", run->file, (long long)run_id);
 	return read_seconds(run, s, e);
 }
 

@@ -93,6 +93,7 @@ static int write_speed(const struct report_data *data, struct buf *out, struct e
 	TRY(write_plot(&plot, plot_throughput(data, "decode", &plot, e), out, e));
 	TRY(write_plot(&plot, plot_throughput(data, "prefill", &plot, e), out, e));
 	TRY(write_tables(&tables, report_speed_tables(data, &tables, e), out, e));
+	TRY(write_plot(&plot, plot_overhead(data, &plot, e), out, e));
 	TRY(write_tables(&tables, report_overhead_table(data, &tables, e), out, e));
 	end_section(out);
 	return 0;

@@ -47,14 +47,15 @@ static inline void expect_sql(const char *db, const char *query, const char *exp
 	buf_free(&out);
 }
 
-/* All that answers say, without ids and times: two runs of one configuration must agree in every byte. */
+/* All that answers say, without ids and times: two runs of one configuration must agree in every byte. How much of a
+ * prompt was in the cache is no part of it: that depends on what was asked before, and changes no answer. */
 static inline struct buf answers(const char *db, int run_id)
 {
 	char query[1024];
 	snprintf(query, sizeof(query),
 		"SELECT name, suite, task, doc_id, doc_hash, prompt_hash, target_hash, response, filtered, metrics, "
 		"tokens, token_logprobs,"
-		" sample.status, finish_reason, error, prompt_tokens, cached_tokens, generated_tokens"
+		" sample.status, finish_reason, error, prompt_tokens, generated_tokens"
 		" FROM sample JOIN variant USING (variant_id) WHERE sample.run_id = %d ORDER BY name, suite, task, "
 		"doc_id, sample_id",
 		run_id);

@@ -137,13 +137,83 @@ START_TEST(what_was_in_quarantine_comes_back)
 }
 END_TEST
 
+/* ---- faults in a busy engine ---- */
+
+/* Now and then a wrong value at one of the engine's fault sites: never again before some time has passed. */
+struct saboteur {
+	struct py_random rng;
+	int until_next, fired[FAULT_SITE_COUNT];
+	int n_pages, page_size;
+};
+
+static int64_t sabotage(void *context, enum fault_site site, uint64_t request, int64_t index, int64_t value)
+{
+	struct saboteur *s = context;
+	int page = (int)py_random_below(&s->rng, (uint64_t)s->n_pages);
+
+	(void)request;
+	(void)index;
+	if (s->until_next-- > 0)
+		return value;
+	s->until_next = 300 + (int)py_random_below(&s->rng, 600);
+	s->fired[site]++;
+	switch (site) {
+	case FAULT_POOL_ALLOC:
+	case FAULT_TABLE_ENTRY:
+		return page;
+	case FAULT_POOL_FREE:
+		return 2;
+	case FAULT_SLOT:
+		return (int64_t)page * s->page_size + value % s->page_size;
+	case FAULT_LENGTH:
+		return value + 1 - 2 * (value > 0);
+	default:
+		return value;
+	}
+}
+
+/* Whoever gets an answer gets the right bits, nothing hangs, and every page comes back. */
+START_TEST(no_wrong_answer_leaves_a_sabotaged_engine)
+{
+	static struct workload w;
+	const struct workload_case *c = &workload_cases[_i % COUNT(workload_cases)];
+	enum guard_level level = (enum guard_level)(GUARD_PAGES + _i / COUNT(workload_cases));
+	int steps = number_of("ASSAY_TEST_STEPS", 9000) / (COUNT(workload_cases) * 3);
+	struct saboteur s = {
+		.until_next = 500, .n_pages = 10, .page_size = c->config.page_size ? c->config.page_size : 16};
+	struct fault_hook hook = {&s, sabotage};
+	struct engine_stats stats;
+	struct guard guard;
+	int fired = 0;
+
+	py_random_seed(&s.rng, 99);
+	guard_init(&guard, &(struct guard_options){.level = level});
+	w = (struct workload){.may_fail = true};
+	workload_open(&w, c, (uint64_t)number_of("ASSAY_TEST_SEED", 1), &guard.table, &hook);
+	workload_run(&w, steps);
+	for (int i = 0; i < FAULT_SITE_COUNT; i++)
+		fired += s.fired[i];
+	engine_stats(w.engine, &stats);
+	printf("%s, %s: %d faults, %llu incidents, %d answered, %d failed\n", c->name, guard_level_name(level), fired,
+		(unsigned long long)guard.incidents, w.answered, w.failed);
+	ck_assert_int_gt(fired, 10);
+	ck_assert_int_gt(w.answered, w.failed);
+	ck_assert_int_gt(w.failed, 0);
+	ck_assert_int_le(w.failed, 2 * fired); /* a page may be shared */
+	ck_assert_int_eq(stats.pages_used, 0);
+	engine_close(w.engine);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *clean = test_case(suite, "clean", getenv("ASSAY_TEST_STEPS") ? 14400 : 120);
 	TCase *attacked = test_case(suite, "attacked", 0);
+	TCase *sabotaged = test_case(suite, "sabotaged", getenv("ASSAY_TEST_STEPS") ? 14400 : 120);
 
 	tcase_add_loop_test(
 		clean, a_clean_workload_has_no_finding_and_the_same_bits, 0, COUNT(workload_cases) * GUARD_DIGEST);
+	tcase_add_loop_test(sabotaged, no_wrong_answer_leaves_a_sabotaged_engine, 0, COUNT(workload_cases) * 3);
 	tcase_add_loop_test(attacked, each_check_fires_where_it_says_and_only_its_request_falls, 0, COUNT(attacks));
 	tcase_add_loop_test(attacked, no_check_fires_below_its_level, 0, COUNT(attacks));
 	tcase_add_loop_test(attacked, an_observing_guard_records_and_aborts_nothing, 0, COUNT(attacks));

@@ -184,6 +184,7 @@ START_TEST(every_option_of_run)
 		"run --model m --variant bf16/bf16 --variant=fp8/bf16>int4/fp8 --data d --suite GSM8K,Arc_Easy"
 		" --suite ./Exam,My.Jsonl --fewshot 0 --limit 0.5 --seed 18446744073709551615 --guard none --threads 3"
 		" --page-size 16 --kv-memory 1.5GiB --max-batch-tokens 512 --chunk 64 --max-requests 8 --db f --json"
+		" --no-prefix-cache --pad-decode --deadline 2.5"
 		" --dry-run --color never -q -v",
 		&o, &test_error));
 	ck_assert_str_eq(o.model, "m");
@@ -206,6 +207,8 @@ START_TEST(every_option_of_run)
 	ck_assert_int_eq(o.max_batch_tokens, 512);
 	ck_assert_int_eq(o.chunk, 64);
 	ck_assert_int_eq(o.max_requests, 8);
+	ck_assert(o.no_prefix_cache && o.pad_decode);
+	ck_assert_double_eq(o.deadline, 2.5);
 	ck_assert_str_eq(o.db, "f");
 	ck_assert(o.json && o.dry_run && o.quiet && o.verbose);
 	ck_assert_int_eq(o.color, COLOR_NEVER);
@@ -228,6 +231,15 @@ START_TEST(options_of_other_commands)
 	ck_assert_double_eq(o.temperature, 0.1);
 	ck_assert_double_eq(o.top_p, 0.9);
 	ck_assert_int_eq(o.top_k, 40);
+	options_free(&o);
+
+	CHECK_OK(parse_line(
+		"bench --concurrency 1,8 --input 9 --output 7 --repeat 2 --shared-prefix 5 --residents --seed 3", &o,
+		&test_error));
+	ck_assert_int_eq(o.n_concurrency, 2);
+	ck_assert_str_eq(o.concurrency[1], "8");
+	ck_assert(o.input == 9 && o.output == 7 && o.repeat == 2 && o.shared_prefix == 5 && o.residents);
+	ck_assert(o.has_seed && o.seed == 3);
 	options_free(&o);
 
 	CHECK_OK(parse_line("generate --prompt=", &o, &test_error));

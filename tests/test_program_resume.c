@@ -214,6 +214,12 @@ START_TEST(interrupted)
 	struct buf rows = answers(db, 1);
 	expect_same(&rows, &calm);
 	expect_sql(db, "SELECT status, resumptions FROM run", "complete|1\n");
+	/* the counters of both processes, and what was in flight when the first one stopped */
+	expect_sql(db,
+		"SELECT count(*), sum(json_extract(facts, '$.kv.computed') + json_extract(facts, '$.kv.cached') > 0), "
+		"sum(json_extract(facts, '$.kv.generated') >= (SELECT sum(generated_tokens) FROM sample WHERE "
+		"sample.variant_id = variant.variant_id)) FROM variant",
+		"2|2|2\n");
 	buf_free(&rows);
 	buf_free(&calm);
 }

@@ -517,17 +517,6 @@ START_TEST(rescore_bad_input)
 }
 END_TEST
 
-/* Refused before anything is measured. */
-START_TEST(bench_bad_options)
-{
-	EXPECT_FAILURE(RUN("bench", "--concurrency", "1,x"), 2, "--concurrency", "'x'");
-	EXPECT_FAILURE(RUN("bench", "--concurrency", "4097"), 2, "4096", "'4097'");
-	EXPECT_FAILURE(RUN("bench", "--variant", "fp8/bf16>int4/fp8"), 2, "fp8/bf16>int4/fp8", "hand-over");
-	EXPECT_FAILURE(RUN("bench", "--variant", "int5/fp8"), 2, "int5", "int4g32");
-	EXPECT_FAILURE(RUN("bench", "--input", "0"), 2, "--input", "0");
-}
-END_TEST
-
 void test_program_cases(Suite *suite)
 {
 	TCase *tokens = test_case(suite, "tokenize", 60);
@@ -551,9 +540,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(texts, order_changes_nothing);
 	tcase_add_loop_test(texts, generate_bad_line, 0, COUNT(bad_prompts));
 	tcase_add_test(texts, generate_bad_options);
-
-	TCase *speed = test_case(suite, "bench", 60);
-	tcase_add_test(speed, bench_bad_options);
 
 	TCase *samples = test_case(suite, "samples", 60);
 	tcase_add_test(samples, prompts);

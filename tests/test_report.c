@@ -523,6 +523,11 @@ START_TEST(overhead)
 	ck_assert_msg(strstr(buf_text(&out), "\"low\",0.0074137683385") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"high\",0.0102688610818") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"budget\",\"open\"") != NULL, "%s", buf_text(&out));
+	struct plot p = {0};
+	CHECK_OK(plot_overhead(&data, &p, &test_error));
+	ck_assert_msg(strstr(buf_text(&p.script), "\n0 0.88423427441") != NULL, "%s", buf_text(&p.script));
+	ck_assert_ptr_nonnull(strstr(buf_text(&p.script), "\"bf16/bf16 pages decode x8\"\nEOD\n"));
+	plot_free(&p);
 	table_list_free(&list);
 	report_data_free(&data);
 	buf_free(&out);

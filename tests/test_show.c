@@ -165,7 +165,9 @@ START_TEST(show_text)
 		"\n"
 		"variant    weights  KV bytes/token  KV tokens\n"
 		"bf16/bf16  1.8 MiB             512       4096\n"
-		"int4/fp8   1.8 MiB             512       4096\n");
+		"int4/fp8   1.8 MiB             512       4096\n"
+		"\n"
+		"256 of 400 prompt tokens were cached (64%)\n");
 }
 END_TEST
 
@@ -184,7 +186,38 @@ START_TEST(show_unfinished)
 		"recall  no result  fp8/fp8  2                  1 truncated\n"
 		"\n"
 		"variant  weights  KV bytes/token  KV tokens\n"
-		"fp8/fp8  1.8 MiB             512       4096\n");
+		"fp8/fp8  1.8 MiB             512       4096\n"
+		"\n"
+		"128 of 200 prompt tokens were cached (64%)\n");
+}
+END_TEST
+
+static const struct {
+	int64_t prompt, cached;
+	const char *line; /* "": none */
+} cached_cases[] = {
+	{1234567, 271605, "\n271,605 of 1,234,567 prompt tokens were cached (22%)\n"},
+	{1000, 1000, "\n1,000 of 1,000 prompt tokens were cached (100%)\n"},
+	{999, 0, "\n0 of 999 prompt tokens were cached (0%)\n"},
+	{0, 0, ""},
+};
+
+START_TEST(show_what_was_cached)
+{
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
+	fixture_begin(s, "a", false);
+	struct store_sample x = fixture_sample(fixture_add_variant(s, "bf16/bf16"), 0);
+	x.prompt_tokens = cached_cases[_i].prompt;
+	x.cached_tokens = cached_cases[_i].cached;
+	CHECK_OK(store_sample_insert(s, &x, &test_error));
+	store_close(s);
+	struct outcome result = show(path, "1", NULL, false);
+	ck_assert_int_eq(result.exit_code, 0);
+	const char *found = strstr(buf_text(&result.output), "4096\n");
+	ck_assert_ptr_nonnull(found);
+	ck_assert_str_eq(found + strlen("4096\n"), cached_cases[_i].line);
+	buf_free(&result.output);
 }
 END_TEST
 
@@ -291,6 +324,28 @@ START_TEST(show_json)
 	ck_assert_uint_eq(at(root, "variants 1 suites")->count, 1);
 	ck_assert_int_eq(at(root, "variants 1 suites gsm8k exact_match,strict-match stderr")->type, JSON_NULL);
 	ck_assert_ptr_null(json_get(root, "samples"));
+	json_free(document);
+}
+END_TEST
+
+/* The engine's counters stand apart from the other facts; a variant that has none says so. */
+START_TEST(show_counters)
+{
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
+	fixture_begin(s, "a", false);
+	struct store_variant variant = fixture_variant("bf16/bf16");
+	int64_t variant_id;
+	variant.facts = STR("{\"steps\": 3, \"kv\": {\"computed\": 70, \"cached\": 9}}");
+	CHECK_OK(store_variant_add(s, &variant, &variant_id, &test_error));
+	fixture_add_variant(s, "int4/fp8");
+	store_close(s);
+	struct outcome result = show(path, "1", NULL, true);
+	struct json_document *document = parse(&result);
+	check_at(json_root(document), "variants 0 kv computed", "70");
+	check_at(json_root(document), "variants 0 kv cached", "9");
+	check_at(json_root(document), "variants 0 facts steps", "3");
+	ck_assert_int_eq(at(json_root(document), "variants 1 kv")->type, JSON_NULL);
 	json_free(document);
 }
 END_TEST
@@ -404,11 +459,13 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(text, list_text);
 	tcase_add_test(text, show_text);
 	tcase_add_test(text, show_unfinished);
+	tcase_add_loop_test(text, show_what_was_cached, 0, sizeof(cached_cases) / sizeof(cached_cases[0]));
 	tcase_add_test(text, show_samples_text);
 
 	TCase *json = test_case(suite, "json", 0);
 	tcase_add_test(json, list_json);
 	tcase_add_test(json, show_json);
+	tcase_add_test(json, show_counters);
 	tcase_add_test(json, show_samples_json);
 
 	TCase *failures = test_case(suite, "failures", 0);

@@ -51,6 +51,7 @@ SIMD_INLINE void tile_run(const struct tile *t, const enum weight_format format,
 	f32x16 acc[TILE_MAX];
 
 	sums_move(n_panels * n_tokens, NULL, acc);
+#pragma GCC unroll 4
 	for (int k = first; k < end; k++) {
 		f32x16 w[4];
 #pragma GCC unroll 4
@@ -177,9 +178,9 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 			output_store(a, part[p * n_tokens + m], n_parts, token + m, panel + p);
 }
 
-/* All tokens of `wide` panels at a time, then of one. */
-#define TOKENS(count, wide)                                                             \
-	for (; token + (count) <= a->n_tokens; token += (count)) {                      \
+/* Tiles of `count` tokens up to token `last`, `wide` panels at a time, then one. */
+#define TOKENS(last, count, wide)                                                       \
+	for (; token + (count) <= (last); token += (count)) {                           \
 		int panel = first;                                                      \
 		for (; panel + (wide) <= end; panel += (wide))                          \
 			tile_product(a, x, x_scale, panel, token, format, wide, count); \
@@ -199,11 +200,15 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 /* What fits the registers: 32 of 16 lanes with AVX-512, 16 of 8 lanes with AVX2. Plain C has nothing to gain from
  * tiles. */
 #if defined(__AVX512F__)
-#define TILES TOKENS(8, 2) TOKENS(4, 1) TOKENS(1, 4)
+/* The first tile brings the panels from memory, which two streams do faster than one; later ones find them in the cache,
+ * where a tile of half the size leaves room for the tokens. */
+#define TILES \
+	TOKENS(a->n_tokens < 8 ? a->n_tokens : 8, 8, 2) TOKENS(a->n_tokens, 8, 1) TOKENS(a->n_tokens, 4, 1) \
+		TOKENS(a->n_tokens, 1, 4)
 #elif defined(__AVX2__)
-#define TILES TOKENS(4, 1) TOKENS(1, 2)
+#define TILES TOKENS(a->n_tokens, 4, 1) TOKENS(a->n_tokens, 1, 2)
 #else
-#define TILES TOKENS(1, 1)
+#define TILES TOKENS(a->n_tokens, 1, 1)
 #endif
 
 FORMAT_PANELS(f32, WEIGHT_F32)

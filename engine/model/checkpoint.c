@@ -10,6 +10,7 @@
 #include "engine/base/json_strict.h"
 #include "engine/model/config_object.h"
 #include "engine/model/gguf_model.h"
+#include "engine/model/random_weights.h"
 #include "engine/model/safetensors.h"
 
 #define SINGLE_NAME "model.safetensors"
@@ -35,6 +36,7 @@ struct checkpoint {
 	size_t n_entries;
 	struct gguf *gguf; /* NULL: a folder */
 	struct gguf_model gguf_model;
+	struct random_weights *random; /* NULL: the tensors are in files */
 };
 
 /* One line of the index: a tensor and the file that holds it. */
@@ -256,6 +258,36 @@ cleanup:
 	return status;
 }
 
+static int open_random(struct checkpoint *c, uint64_t seed, struct error *e)
+{
+	struct json_document *document = NULL;
+
+	TRY(config_read_json(c->path, JSON_LAST_KEY_WINS, &document, e));
+	int status = model_config_parse(json_root(document), c->path, NULL, &c->config, e);
+	json_free(document);
+	TRY(status);
+	c->random = random_weights_new(seed, e);
+	return c->random ? 0 : e->code;
+}
+
+int checkpoint_random(const char *config_path, uint64_t seed, struct checkpoint **out, struct error *e)
+{
+	struct checkpoint *c = mem_calloc(1, sizeof(*c), e);
+
+	*out = NULL;
+	if (!c)
+		return ERR_MEMORY;
+	c->path = strdup(config_path);
+	int status =
+		c->path ? open_random(c, seed, e) : error_set(e, ERR_MEMORY, "%s: no memory to open it", config_path);
+	if (status < 0) {
+		checkpoint_close(c);
+		return status;
+	}
+	*out = c;
+	return 0;
+}
+
 void checkpoint_close(struct checkpoint *c)
 {
 	if (!c)
@@ -268,6 +300,7 @@ void checkpoint_close(struct checkpoint *c)
 	free(c->entries);
 	gguf_model_free(&c->gguf_model);
 	gguf_close(c->gguf);
+	random_weights_delete(c->random);
 	free(c->path);
 	free(c);
 }
@@ -330,6 +363,8 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	int rank = columns ? 2 : 1;
 	struct entry *entry = find_entry(c, name);
 
+	if (c->random)
+		return random_weights_draw(c->random, name, rows, columns, out, e);
 	print_shape(shape, rank, expected, sizeof(expected));
 	if (!entry)
 		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" %s is missing",
@@ -397,6 +432,8 @@ int checkpoint_fingerprint(const struct checkpoint *c, char out[SHA256_HEX_SIZE]
 		if (c->entries[i].used)
 			hash_tensor(digest, c->entries[i].tensor);
 	}
+	for (size_t i = 0; c->random && i < random_weights_count(c->random); i++)
+		hash_tensor(digest, random_weights_at(c->random, i));
 	sha256_finish(digest, out);
 	sha256_delete(digest);
 	return 0;

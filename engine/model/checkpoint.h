@@ -18,6 +18,10 @@ struct checkpoint;
 int checkpoint_open(const char *path, struct checkpoint **out, struct error *e);
 void checkpoint_close(struct checkpoint *c);
 
+/* A checkpoint that is not there: the model that a config.json describes, with weights drawn by the seed as they are
+ * required (random_weights.h). It has no tensor that a model may have. */
+int checkpoint_random(const char *config_path, uint64_t seed, struct checkpoint **out, struct error *e);
+
 const struct model_config *checkpoint_config(const struct checkpoint *c);
 
 /* NULL: not there. */
@@ -31,7 +35,7 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	struct error *e);
 
 /* sha256 over (name, type, shape, bytes) of the tensors marked as used, in order of name: the model's fingerprint, the
- * same whatever safetensors files they lie in. Of a GGUF file also over the keys that describe the model. Reads them all,
+ * same whatever safetensors files they lie in. Of a GGUF file also over the keys that describe the model, of random weights as they were drawn. Reads them all,
  * and leaves none of the file in memory. */
 int checkpoint_fingerprint(const struct checkpoint *c, char out[SHA256_HEX_SIZE], struct error *e);
 

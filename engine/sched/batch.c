@@ -146,7 +146,8 @@ void batch_park_bad(struct batch *b, int page_size)
 		if (!b->bad[s])
 			continue;
 		memset(table_row(b, s), 0, (size_t)b->table_stride * sizeof *b->block_tables);
+		b->first_position[s] = 0;
 		for (int t = b->cu_seqlens[s]; t < b->cu_seqlens[s + 1]; t++)
-			b->slots[t] = b->positions[t] % page_size;
+			b->slots[t] = (t - b->cu_seqlens[s]) % page_size;
 	}
 }

@@ -34,7 +34,7 @@ void batch_add(struct batch *b, const struct instance *in, struct request *r, in
  * which is nobody's. Other batches stay as they are. */
 void batch_pad(struct batch *b, const struct kv_pool *pool);
 
-/* Points the tables of the sequences that the guard named at page 0: they must not be read. */
+/* Sequences that the guard named go on as if they began, on page 0: nothing of them must be used, read or written. */
 void batch_park_bad(struct batch *b, int page_size);
 
 #endif
