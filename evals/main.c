@@ -26,6 +26,7 @@ static const struct {
 	{"gate", cmd_gate},
 	{"bench", cmd_bench},
 	{"overhead", cmd_overhead},
+	{"inject", cmd_inject},
 	{"report", cmd_report},
 	{"db", cmd_db},
 };

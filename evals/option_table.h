@@ -15,6 +15,7 @@ enum command_bit {
 	RESCORE = 128,
 	BENCH = 256,
 	OVERHEAD = 512,
+	INJECT = 1024,
 	COMPARE = 1 << 17,
 	DIFF = 1 << 18,
 	GATE = 1 << 19,
