@@ -605,7 +605,7 @@ START_TEST(faults)
 	ck_assert_msg(strstr(buf_text(&out), "2,\"tag\",0") != NULL, "%s", buf_text(&out));
 	struct plot p = {0};
 	CHECK_OK(plot_faults(&data.runs[0], &p, &test_error));
-	ck_assert_msg(strstr(buf_text(&p.script), "$faults << EOD\n0 0 100\n1 1 100\n2 2 100\nEOD\n") != NULL, "%s",
+	ck_assert_msg(strstr(buf_text(&p.script), "$faults << EOD\n0 0 100.0\n1 1 100.0\n2 2 100.0\nEOD\n") != NULL, "%s",
 		buf_text(&p.script));
 	plot_free(&p);
 	table_list_free(&list);
