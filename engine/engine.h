@@ -58,6 +58,7 @@ struct engine_config {
 	int chunk;                    /* longest piece of a prefill. 0: max_batch_tokens */
 	int max_requests;             /* requests that run at a time. 0: 32 */
 	bool no_prefix_cache;         /* every prompt is computed whole */
+	const float *kv_scales;       /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
 	bool pad_decode;              /* decode batches are filled up to powers of two with rows on page 0 */
 	struct backend *backend;      /* NULL: CPU. Owned by the engine once it is open. */
 	struct comm *comm;            /* NULL: a group of one */
@@ -89,7 +90,7 @@ struct engine_facts {         /* what does not change while the engine is open *
 	double load_seconds;
 	float kv_scale_min, kv_scale_max; /* of the fp8 cache's scales: 1 unless the checkpoint has them */
 	bool head_untied; /* config.json ties the head to the embedding, but the checkpoint holds another: that one is used */
-	const char *kv_scale_source; /* "checkpoint" or "one" */
+	const char *kv_scale_source; /* "given", "checkpoint" or "one" */
 };
 const struct engine_facts *engine_facts(const struct engine *engine);
 
@@ -185,6 +186,14 @@ struct engine_result {
 	double seconds_queued;            /* from submission until it first ran */
 	double seconds_to_first, seconds; /* from submission: to the first token, to the end */
 };
+
+/* Largest |K| and |V| of each layer that the pages hold: [n_layers, 2]. Over a calibration text, amax / 448 are the scales
+ * of an fp8 cache. ERR_USAGE unless the cache is f32. */
+int engine_kv_amax(struct engine *engine, float *amax, struct error *e);
+
+/* The CPU backend by itself, for those who watch what it is given: to be handed in as engine_config.backend. threads as
+ * there. */
+int engine_cpu_backend(int threads, struct backend **out, struct error *e);
 
 /* Empties the prefix cache, of what no running request maps. */
 void engine_cache_clear(struct engine *engine);

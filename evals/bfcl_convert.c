@@ -7,6 +7,10 @@
 #include "engine/base/utf8.h"
 #include "evals/bfcl_type.h"
 
+/* One row or more, in brackets or in new Array(). */
+#define JS_ROWS "\\s*\\[.*?\\]\\s*(?:,\\s*\\[.*?\\]\\s*)*"
+#define JS_ARRAYS_PATTERN ("(*UCP)\\A(?:\\[" JS_ROWS "\\]|new\\s+Array\\(" JS_ROWS "\\))")
+
 /* Python's re on str: \s, \w and \d are Unicode's, which (*UCP) gives. */
 static const char *const pattern_texts[BFCL_PATTERNS] = {
 	[JAVA_WHOLE] = "(*UCP)\\A-?\\d+$",
@@ -23,8 +27,7 @@ static const char *const pattern_texts[BFCL_PATTERNS] = {
 	[JAVA_EMPTY_MAP] = "(*UCP)new\\s+HashMap<.*?>\\s*\\(\\)",
 	[JS_FLOAT] = "(*UCP)\\A-?\\d+(?:\\.\\d+)?$",
 	[JS_BIGINT] = "(*UCP)\\A-?\\d+n$",
-	[JS_ARRAYS] = "(*UCP)\\A(?:\\[\\s*\\[.*?\\]\\s*(?:,\\s*\\[.*?\\]\\s*)*\\]|new\\s+Array\\(\\s*\\[.*?\\]\\s*(?:,"
-		      "\\s*\\[.*?\\]\\s*)*\\))",
+	[JS_ARRAYS] = JS_ARRAYS_PATTERN,
 	[JS_BRACKETS] = "\\[(.*?)\\]",
 	[JS_ARRAY] = "(*UCP)\\A(?:\\[(.*?)\\]|new\\s+Array\\((.*?)\\))",
 	[JS_OBJECT] = "\\A\\{(.*?)\\}",

@@ -31,9 +31,9 @@ struct options {
 	int sample;   /* 0: all */
 	bool has_seed;
 	uint64_t seed;
-	const char *guard;                         /* NULL or "none" */
-	const char *guard_mode;                    /* "enforce" or "observe"; NULL: enforce */
-	int audit_every;                           /* steps; 0: default */
+	const char *guard;      /* NULL or "none" */
+	const char *guard_mode; /* "enforce" or "observe"; NULL: enforce */
+	int audit_every;        /* steps; 0: default */
 	bool log_json;
 	int threads;                               /* 0: all */
 	int page_size;                             /* 0: default */
@@ -76,6 +76,9 @@ struct options {
 	bool plan;
 	/* compare */ bool flips;
 	/* diff */ const char *item;
+	/* inject */ const char *guards[CLI_MAX_LIST], *sites[CLI_MAX_LIST], *replay;
+	int n_guards, n_sites, trials; /* 0: default */
+	bool exhaustive, list_sites;
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
@@ -91,7 +94,8 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_overhead, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate, cmd_export, cmd_import;
+	cmd_bench, cmd_overhead, cmd_inject, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate,
+	cmd_export, cmd_import;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -271,22 +271,28 @@ static const struct check checks[] = {
 
 enum { CHECK_COUNT = sizeof(checks) / sizeof(checks[0]) };
 
+static int fail_check(struct str name, struct error *e)
+{
+	struct buf known = {0};
+	for (int i = 0; i < CHECK_COUNT; i++)
+		buf_printf(&known, "%s%s", i ? ", " : "", checks[i].name);
+	int status =
+		error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&known));
+	buf_free(&known);
+	return status;
+}
+
 static int find_check(const struct json *doc, const struct check **out, struct error *e)
 {
 	struct str name;
-	struct buf known = {0};
 	TRY(column_string(doc, "check", &name, e));
 	for (int i = 0; i < CHECK_COUNT; i++) {
 		if (str_is(name, checks[i].name)) {
 			*out = &checks[i];
 			return 0;
 		}
-		buf_printf(&known, "%s%s", i ? ", " : "", checks[i].name);
 	}
-	int status =
-		error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&known));
-	buf_free(&known);
-	return status;
+	return fail_check(name, e);
 }
 
 int exam_check_read(const struct json *doc, const struct json **expected, struct error *e)

@@ -29,6 +29,7 @@ static const struct {
 	{"overhead", cmd_overhead},
 	{"export", cmd_export},
 	{"import", cmd_import},
+	{"inject", cmd_inject},
 	{"report", cmd_report},
 	{"db", cmd_db},
 };

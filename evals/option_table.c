@@ -48,6 +48,16 @@ const struct command_row command_table[] = {
 		"compared.\n"
 		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
 		"Every arm of every block is stored.\n"},
+	{"inject", INJECT, 0, 0, "", "break the page bookkeeping in every known way, count what guards catch",
+		"Each trial plants one fault in a small workload and compares it with the same workload without: once "
+		"with\n"
+		"every check recording and none stopping anything, once enforced at each level. The same seed prints "
+		"the "
+		"same\n"
+		"bytes; an interrupted campaign is gone on with. --sites none plants nothing: whatever fires is a "
+		"false "
+		"alarm.\n"
+		"Exit: 0 every escape is one that its site declares, 1 not so, 2 usage, 4 error, 130 interrupted.\n"},
 	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
 		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
 		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
@@ -80,10 +90,10 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | TEMPLATE,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | INJECT | TEMPLATE,
 	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
 	ENGINE = GUARDED | OVERHEAD,
-	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | EXPORT | IMPORT,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | INJECT | EXPORT | IMPORT,
 	DATA = RUN | LIST | PROMPTS | RESCORE | EXPORT,
 };
 
@@ -145,7 +155,7 @@ const struct option_row option_table[] = {
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
 	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
 		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD, seed,
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD | INJECT, seed,
 		"seed of few-shot choice, --sample, sampling and a benchmark's prompts"),
 	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, GUARDED, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
@@ -154,7 +164,16 @@ const struct option_row option_table[] = {
 	INT_OPTION("audit-every", "N", ENGINE, audit_every, 1, INT_MAX,
 		"steps between audits of free list and reference counts; default 64"),
 	FLAG_OPTION("log-json", 0, GUARDED, log_json, "incidents of the guard as JSON lines on standard error"),
-	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
+	LIST_OPTION("guard", "LEVEL,...", OPTION_NAMES, INJECT, guards, n_guards,
+		"levels to enforce: none, tags, pages, chain, digest; default pages"),
+	LIST_OPTION("sites", "A,B", OPTION_NAMES, INJECT, sites, n_sites,
+		"what to break: all (default), models as M1,M7, names as --list shows them, or none"),
+	INT_OPTION("trials", "N", INJECT, trials, 1, 10000000,
+		"how many; default 1000. With --exhaustive: in how many workloads; default 4"),
+	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
+	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),
+	FLAG_OPTION("list", 0, INJECT, list_sites, "list the sites: where they are, what they do, who must catch them"),
+	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
 		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
@@ -224,7 +243,7 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0,
 		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | IMPORT | GENERATE | LOGPROBS | RESCORE | BENCH |
-			OVERHEAD,
+			OVERHEAD | INJECT,
 		json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),

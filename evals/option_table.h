@@ -15,6 +15,7 @@ enum command_bit {
 	RESCORE = 128,
 	BENCH = 256,
 	OVERHEAD = 512,
+	INJECT = 1024,
 	EXPORT = 1 << 14,
 	IMPORT = 1 << 15,
 	TEMPLATE = 1 << 16,

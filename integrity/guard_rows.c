@@ -142,7 +142,8 @@ static void holder_add(struct guard_state *s, int32_t page, int change)
 		s->holders[page] = (uint16_t)(s->holders[page] + change);
 }
 
-/* The page of the cache that takes the place of the request's own, after both were written: the same tokens. */
+/* The page of the cache that takes the place of the request's own, after both were written: the same tokens, and at
+ * digest the values that were sealed. */
 static void replacement_check(struct guard_state *s, struct guard_row *row, int logical, int32_t own, int32_t page)
 {
 	size_t page_size = (size_t)s->layout.page_size;
@@ -151,14 +152,17 @@ static void replacement_check(struct guard_state *s, struct guard_row *row, int 
 	check_ran(s, GUARD_KEY);
 	if (!page_inside(s, own) || !page_inside(s, page))
 		return; /* found by its bounds */
-	if (s->parent_tags[page] == parent &&
+	bool same = s->parent_tags[page] == parent &&
 		memcmp(s->tokens + slot_of(s, own, 0), s->tokens + slot_of(s, page, 0),
-			page_size * sizeof *s->tokens) == 0)
+			page_size * sizeof *s->tokens) == 0;
+	if (same && !s->soiled[page] && (!s->sealed || page_content_holds(s, page)))
 		return;
 	row->distrusted_from = logical < row->distrusted_from ? logical : row->distrusted_from;
 	guard_fire(s, row,
-		&(struct finding){GUARD_KEY, GUARD_AT_MAPPING, page, logical, parent, s->parent_tags[page],
-			"a page took the place of one with other tokens"});
+		&(struct finding){same ? GUARD_CONTENT : GUARD_KEY, GUARD_AT_MAPPING, page, logical, parent,
+			s->parent_tags[page],
+			same ? "a page took the place of another, and its values changed"
+			     : "a page took the place of one with other tokens"});
 }
 
 void guard_page_mapped(void *state, uint64_t request, int logical, int32_t page)

@@ -207,30 +207,34 @@ struct saboteur {
 	int n_pages, page_size;
 };
 
-static int64_t sabotage(void *context, enum fault_site site, uint64_t request, int64_t index, int64_t value)
+static int64_t sabotage(void *context, const struct fault_point *point)
 {
 	struct saboteur *s = context;
 	int page = (int)py_random_below(&s->rng, (uint64_t)s->n_pages);
+	int64_t value = point->value, wrong;
 
-	(void)request;
-	(void)index;
-	if (s->until_next-- > 0)
-		return value;
-	s->until_next = 300 + (int)py_random_below(&s->rng, 600);
-	s->fired[site]++;
-	switch (site) {
+	switch (point->site) {
 	case FAULT_POOL_ALLOC:
 	case FAULT_TABLE_ENTRY:
-		return page;
+		wrong = page;
+		break;
 	case FAULT_POOL_FREE:
-		return 2;
+		wrong = 2;
+		break;
 	case FAULT_SLOT:
-		return (int64_t)page * s->page_size + value % s->page_size;
+		wrong = (int64_t)page * s->page_size + value % s->page_size;
+		break;
 	case FAULT_LENGTH:
-		return value + 1 - 2 * (value > 0);
+		wrong = value + 1 - 2 * (value > 0);
+		break;
 	default:
 		return value;
 	}
+	if (s->until_next-- > 0)
+		return value;
+	s->until_next = 300 + (int)py_random_below(&s->rng, 600);
+	s->fired[point->site]++;
+	return wrong;
 }
 
 /* Whoever gets an answer gets the right bits, nothing hangs, and every page comes back. */

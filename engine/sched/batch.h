@@ -32,7 +32,7 @@ void batch_add(struct batch *b, const struct instance *in, struct request *r, in
 
 /* Fills a batch of single tokens up to the next power of two (at most max_tokens) with rows that read and write page 0,
  * which is nobody's. Other batches stay as they are. */
-void batch_pad(struct batch *b, int page_size);
+void batch_pad(struct batch *b, const struct kv_pool *pool);
 
 /* Sequences that the guard named go on as if they began, on page 0: nothing of them must be used, read or written. */
 void batch_park_bad(struct batch *b, int page_size);

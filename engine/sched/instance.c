@@ -83,12 +83,15 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 	if (in->caching)
 		*m = radix_cache_match(&in->cache, in->writer, r->tokens, most, r->map.pages);
 	match_retain(in, m, r->map.pages);
-	if (kv_pool_available(in->pool) < needed - m->n_pages) {
-		match_release(in, m, r->map.pages, r->id);
-		return false;
+	if (m->tail && kv_pool_available(in->pool) < needed - m->n_pages) {
+		/* the page to copy from is one that the request itself needs: it does without the copy */
+		kv_pool_release(in->pool, m->tail, r->id);
+		m->tail = 0;
+		m->n_tokens = m->n_pages * in->pool->geometry.page_size;
 	}
-	radix_cache_make_room(&in->cache, needed - m->n_pages);
-	if (in->pool->n_free < needed - m->n_pages) { /* the counts are wrong: what is missing may come back */
+	if (kv_pool_available(in->pool) >= needed - m->n_pages)
+		radix_cache_make_room(&in->cache, needed - m->n_pages);
+	if (in->pool->n_free < needed - m->n_pages) { /* idle pages above one in quarantine cannot be given up */
 		match_release(in, m, r->map.pages, r->id);
 		return false;
 	}
@@ -113,6 +116,13 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 		.tokens = r->tokens + (size_t)m->n_pages * (size_t)page_size,
 		.n_tokens = m->n_tokens % page_size};
 
+	if (!fault_at(pool->faults, FAULT_COPY_ON_WRITE, pool, r->id, m->tail, 1)) {
+		kv_pool_release(pool, copy.target, r->id);
+		kv_pool_retain(pool, copy.source);
+		r->map.pages[copy.logical] = copy.source;
+		pool->guard->page_mapped(pool->guard_state, r->id, copy.logical, copy.source);
+		return;
+	}
 	if (pool->guard->copy_begin(pool->guard_state, &copy, &r->error) < 0) {
 		request_fail(r);
 		if (radix_cache_holds(&in->cache, m->tail))
@@ -149,16 +159,16 @@ static void admission_tell(struct instance *in, struct request *r, int n_shared)
 
 bool instance_admit(struct instance *in, struct request *r)
 {
-	int first_row = request_first_row(r), end = instance_read_end(in, r);
+	int first_row = request_first_row(r), end = instance_read_end(in, r), most = first_row < end ? first_row : end;
 	struct radix_match m;
 
-	if (in->running.count == in->max_requests || !pages_map(in, r, first_row < end ? first_row : end, &m))
+	if (in->running.count == in->max_requests || !pages_map(in, r, most, &m))
 		return false;
 	if (m.tail) {
 		tail_copy(in, r, &m);
 		kv_pool_release(in->pool, m.tail, r->id);
 	}
-	r->n_computed = m.n_tokens;
+	r->n_computed = (int)fault_at(in->pool->faults, FAULT_ADMISSION, in->pool, r->id, most, m.n_tokens);
 	if (m.n_tokens > r->n_seen) {
 		int more = (m.n_tokens < r->n_prompt ? m.n_tokens : r->n_prompt) - r->n_seen;
 		r->cached_tokens += more > 0 ? more : 0;
@@ -233,7 +243,8 @@ static bool may_index(const struct instance *in, const struct mapping *map)
 	const uint8_t *cached = in->pool->cached;
 	int i = map->n_indexed;
 
-	return in->caching && map->pages[i] > 0 && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
+	return in->caching && map->pages[i] > 0 && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]] &&
+		!radix_cache_holds(&in->cache, map->pages[i]);
 }
 
 /* Tokens that another request may find in this instance: where prompts arrive, those alone, since what was generated was
@@ -243,12 +254,26 @@ static int tokens_shareable(const struct instance *in, const struct request *r)
 	return in->prompts_arrive && r->n_computed > r->n_prompt ? r->n_prompt : r->n_computed;
 }
 
-void instance_index(struct instance *in, struct request *r)
+/* Tokens of the request whose pages the cache keeps; less than 0: what it has of them is withdrawn. */
+static int tokens_kept(const struct instance *in, const struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	const struct kv_pool *pool = in->pool;
+	int mapped = r->map.n_pages * pool->geometry.page_size, known = r->n_tokens < mapped ? r->n_tokens : mapped;
+
+	return (int)fault_at(pool->faults, FAULT_RADIX_INSERT, pool, r->id, known, keep ? tokens_shareable(in, r) : -1);
+}
+
+static void pages_index(struct instance *in, struct request *r, int n)
+{
+	int page_size = in->pool->geometry.page_size;
 
 	while ((r->map.n_indexed + 1) * page_size <= n && may_index(in, &r->map))
 		page_index(in, r, r->map.n_indexed, page_size);
+}
+
+void instance_index(struct instance *in, struct request *r)
+{
+	pages_index(in, r, tokens_kept(in, r, true));
 }
 
 /* All that the request added goes, and what others added after it. */
@@ -297,14 +322,14 @@ static void mapping_release(struct instance *in, const struct request *r)
 
 static void pages_give_up(struct instance *in, struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	int page_size = in->pool->geometry.page_size, n = tokens_kept(in, r, keep);
 
-	if (!keep) {
+	if (n < 0) {
 		if (r->suspect && in->pool->guard->enforces)
 			pages_disown(in, r);
 		pages_withdraw(in, r);
 	} else {
-		instance_index(in, r);
+		pages_index(in, r, n);
 		if (n / page_size == r->map.n_indexed && n % page_size > 0 && may_index(in, &r->map))
 			page_index(in, r, n / page_size, n % page_size);
 	}

@@ -330,7 +330,7 @@ static void batch_build(struct scheduler *s, struct instance *in)
 		}
 	}
 	if (s->limits.pad_decode && b->forward.n_tokens > 0)
-		batch_pad(b, in->pool->geometry.page_size);
+		batch_pad(b, in->pool);
 }
 
 /* A sequence that the guard did not stamp in this very call was not checked: it counts as bad. */
@@ -420,6 +420,7 @@ static int instance_step(struct scheduler *s, struct instance *in, bool *worked,
 	if (s->batch.forward.n_tokens == 0)
 		return 0;
 	*worked = true;
+	fault_at(in->pool->faults, FAULT_STEP, in->pool, 0, (int64_t)s->ticks, 0);
 	TRY(guard_verify(s, in, KV_GUARD_BEFORE_READ, e));
 	batch_park_bad(&s->batch, page_size);
 	TRY(forward(in->model, in->pool, &s->batch.forward, &s->stats.kv_saturated, e));
