@@ -360,7 +360,8 @@ int trial_run(const struct trial_run *run, struct trial_facts *out, struct error
 		out->fired = injector.fired;
 		out->target = injector.target;
 		out->checked_steps = guard.verified_steps;
-		out->unproved = guard_proved(&guard, NULL) < 0;
+		out->unproved = guard_proved(&guard, NULL) < 0 ||
+			(run->level != GUARD_NONE && guard.verified_steps == 0 && !out->stopped);
 	}
 	engine_close(s.engine);
 	fault_injector_free(&injector);
