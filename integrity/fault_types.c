@@ -180,13 +180,13 @@ static bool all_that_may_be(struct fault_injector *f, const struct fault_point *
 	return p->index > p->value;
 }
 
-/* A page more than is computed, where its tokens are known. */
-static bool page_too_early(struct fault_injector *f, const struct fault_point *p, int64_t *value)
+/* Every page of what is known, where less is computed. */
+static bool pages_too_early(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	int page_size = p->pool->geometry.page_size;
 	(void)f;
-	*value = (p->value / page_size + 1) * page_size;
-	return p->value >= 0 && *value <= p->index;
+	*value = p->index;
+	return p->value >= 0 && p->index / page_size > p->value / page_size;
 }
 
 static bool other_parent(struct fault_injector *f, const struct fault_point *p, int64_t *value)
@@ -352,8 +352,8 @@ static const struct fault_type types[] = {
 	{"admission.counts_more", 3, FAULT_ADMISSION, GUARD_PAGES,
 		"a request is taken in as if more of its tokens were cached than are", "vllm#5364",
 		"the fill counts of its pages are short of what it reads", all_that_may_be},
-	{"radix.insert.early", 3, FAULT_RADIX_INSERT, GUARD_PAGES, "the cache takes a page before it is written",
-		"vllm#5364", "the fill count of the page is short of its key", page_too_early},
+	{"radix.insert.early", 3, FAULT_RADIX_INSERT, GUARD_PAGES, "the cache takes the pages of a prompt before they are written",
+		"vllm#5364", "the fill count of the page is short of its key", pages_too_early},
 	{"pool.free.double", 4, FAULT_POOL_FREE, GUARD_TAGS, "a page goes on the free list twice", "vllm#3347",
 		"the second owner's allocation takes the first one's tag away", twice},
 	{"pool.alloc.duplicate", 4, FAULT_POOL_ALLOC, GUARD_PAGES,
