@@ -545,6 +545,17 @@ static void watch_request_admitted(void *state, const struct kv_guard_admission 
 	p->oracle->guard->request_admitted(p->guard_state, admission);
 }
 
+static int watch_transfer_read(
+	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
+{
+	struct oracle_pool *p = state;
+	int page_size = p->pool->geometry.page_size;
+
+	for (int i = 0; i * page_size < n_tokens; i++)
+		page_touch(p->oracle, p, request, pages[i]);
+	return p->oracle->guard->transfer_read(p->guard_state, phase, request, pages, n_tokens, e);
+}
+
 static void watch_transfer_sent(void *state, const struct kv_guard_transfer *transfer)
 {
 	struct oracle_pool *p = state;
@@ -615,12 +626,6 @@ static void pass_not_validated(void *state, enum kv_guard_phase phase, const str
 	behind(state)->not_validated(state_behind(state), phase, batch, b);
 }
 
-static int pass_transfer_read(
-	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
-{
-	return behind(state)->transfer_read(state_behind(state), phase, request, pages, n_tokens, e);
-}
-
 static void pass_audit(void *state)
 {
 	behind(state)->audit(state_behind(state));
@@ -648,7 +653,7 @@ static void guard_wrap(struct oracle *o)
 		.request_released = pass_request_released,
 		.verify = watch_verify,
 		.not_validated = pass_not_validated,
-		.transfer_read = pass_transfer_read,
+		.transfer_read = watch_transfer_read,
 		.transfer_sent = watch_transfer_sent,
 		.transfer_received = watch_transfer_received,
 		.audit = pass_audit};
