@@ -259,8 +259,7 @@ static void position_read(struct reader *r, int j)
 static void sequence_read(struct oracle *o, const struct attend_args *a, int b)
 {
 	struct oracle_sequence *s = &o->sequences[b];
-	struct reader r = {
-		.oracle = o, .sequence = s, .table = a->block_tables + (size_t)b * (size_t)a->table_stride};
+	struct reader r = {.oracle = o, .sequence = s, .table = a->block_tables + (size_t)b * (size_t)a->table_stride};
 	int first = a->first_position[b];
 
 	if (s->request == 0 || s->parked)
@@ -422,10 +421,10 @@ static int watch_open(void *context, const struct kv_guard_layout *layout, void 
 		return error_set(e, ERR_USAGE, "the oracle watches one or two caches of K and V");
 	*p = (struct oracle_pool){.oracle = o, .pool = pool};
 	p->layers = mem_calloc((size_t)pool->n_layers, sizeof *p->layers, e);
-	p->slots = mem_calloc(
-		(size_t)pool->geometry.n_pages * (size_t)pool->geometry.page_size, sizeof *p->slots, e);
+	p->slots = mem_calloc((size_t)pool->geometry.n_pages * (size_t)pool->geometry.page_size, sizeof *p->slots, e);
 	p->marked = mem_calloc((size_t)pool->geometry.n_pages, 1, e);
-	int status = p->layers && p->slots && p->marked ? o->guard->open(o->guard->context, layout, &p->guard_state, e) : ERR_MEMORY;
+	int status = p->layers && p->slots && p->marked ? o->guard->open(o->guard->context, layout, &p->guard_state, e)
+							: ERR_MEMORY;
 	if (status < 0) {
 		free(p->layers);
 		free(p->slots);
@@ -659,8 +658,7 @@ static void guard_wrap(struct oracle *o)
 		.audit = pass_audit};
 }
 
-void oracle_init(
-	struct oracle *o, struct backend *backend, const struct kv_guard *guard, const struct fault_mark *mark)
+void oracle_init(struct oracle *o, struct backend *backend, const struct kv_guard *guard, const struct fault_mark *mark)
 {
 	memset(o, 0, sizeof *o);
 	o->ops = *backend->ops;

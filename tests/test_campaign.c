@@ -201,7 +201,8 @@ END_TEST
 
 static void *no_memory;
 
-static int dies(void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
+static int dies(
+	void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
 	(void)state;
 	(void)phase;
@@ -213,7 +214,8 @@ static int dies(void *state, enum kv_guard_phase phase, const struct kv_guard_ba
 	return 0;
 }
 
-static int stays(void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
+static int stays(
+	void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
 	(void)state;
 	(void)phase;

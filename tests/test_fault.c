@@ -110,7 +110,8 @@ START_TEST(a_replay_line_reads_back)
 {
 	for (int i = -1; i < fault_type_count(); i++)
 		for (int level = GUARD_NONE; level <= GUARD_LEVEL_COUNT; level++) {
-			struct campaign_plan plan = {i < 0 ? NULL : fault_type(i), UINT64_MAX, INT32_MAX, UINT64_MAX}, read;
+			struct campaign_plan plan = {i < 0 ? NULL : fault_type(i), UINT64_MAX, INT32_MAX, UINT64_MAX},
+					     read;
 			enum guard_level named;
 			char line[CAMPAIGN_REPLAY_SIZE];
 			bool none = level == GUARD_LEVEL_COUNT;
@@ -124,8 +125,14 @@ END_TEST
 
 /* ---- outcomes ---- */
 
-#define MASKED {.fired = true, .finished = 3}
-#define WRONG {.fired = true, .finished = 3, .wrong = 1, .contaminated = 1}
+#define MASKED                               \
+	{                                    \
+		.fired = true, .finished = 3 \
+	}
+#define WRONG                                                               \
+	{                                                                   \
+		.fired = true, .finished = 3, .wrong = 1, .contaminated = 1 \
+	}
 
 static const struct {
 	const char *name;
@@ -137,7 +144,8 @@ static const struct {
 	{"nothing came of it", MASKED, MASKED, TRIAL_MASKED, TRIAL_MASKED, 0},
 	{"found, and harmless", MASKED, {.fired = true, .finished = 2, .failed = 1, .touched = 1, .incidents = 1},
 		TRIAL_MASKED, TRIAL_BENIGN, 0},
-	{"withheld", WRONG, {.fired = true, .finished = 2, .failed = 1, .incidents = 1}, TRIAL_SILENT, TRIAL_DETECTED, 0},
+	{"withheld", WRONG, {.fired = true, .finished = 2, .failed = 1, .incidents = 1}, TRIAL_SILENT, TRIAL_DETECTED,
+		0},
 	{"withheld after two tokens", WRONG,
 		{.fired = true, .finished = 2, .failed = 1, .wrong = 1, .incidents = 1, .late_tokens = 2}, TRIAL_SILENT,
 		TRIAL_DETECTED_LATE, 0},
@@ -146,21 +154,24 @@ static const struct {
 		TRIAL_SILENT, TRIAL_SILENT, 0},
 	{"another's text", {.fired = true, .finished = 3, .wrong = 2, .leaked = 2, .contaminated = 2},
 		{.fired = true, .finished = 3, .wrong = 2, .leaked = 2, .contaminated = 2}, TRIAL_LEAK, TRIAL_LEAK, 0},
-	{"another's text, read by one that was withheld", {.fired = true, .finished = 3, .wrong = 3, .leaked = 2, .contaminated = 3},
+	{"another's text, read by one that was withheld",
+		{.fired = true, .finished = 3, .wrong = 3, .leaked = 2, .contaminated = 3},
 		{.fired = true, .finished = 1, .failed = 2, .wrong = 1, .leaked = 2, .contaminated = 3, .incidents = 1},
 		TRIAL_LEAK, TRIAL_SILENT, 0},
 	{"a step failed", {.fired = true, .stopped = true}, {.fired = true, .stopped = true}, TRIAL_CRASH, TRIAL_CRASH,
 		0},
-	{"a request failed of itself", {.fired = true, .loud = 1, .finished = 2}, {.fired = true, .loud = 1, .finished = 2},
-		TRIAL_CRASH, TRIAL_CRASH, 1},
-	{"the process died", {.crashed = true}, {.fired = true, .failed = 1, .finished = 2, .incidents = 1}, TRIAL_CRASH,
-		TRIAL_DETECTED, 0},
+	{"a request failed of itself", {.fired = true, .loud = 1, .finished = 2},
+		{.fired = true, .loud = 1, .finished = 2}, TRIAL_CRASH, TRIAL_CRASH, 1},
+	{"the process died", {.crashed = true}, {.fired = true, .failed = 1, .finished = 2, .incidents = 1},
+		TRIAL_CRASH, TRIAL_DETECTED, 0},
 	{"the process died under the guard", WRONG, {.crashed = true}, TRIAL_SILENT, TRIAL_CRASH, 0},
-	{"it went on for ever", {.fired = true, .hang = true}, {.fired = true, .hang = true}, TRIAL_HANG, TRIAL_HANG, 0},
-	{"wrong, then for ever", {.fired = true, .hang = true, .wrong = 1}, {.hang = true}, TRIAL_SILENT, TRIAL_HANG, 0},
+	{"it went on for ever", {.fired = true, .hang = true}, {.fired = true, .hang = true}, TRIAL_HANG, TRIAL_HANG,
+		0},
+	{"wrong, then for ever", {.fired = true, .hang = true, .wrong = 1}, {.hang = true}, TRIAL_SILENT, TRIAL_HANG,
+		0},
 	{"an innocent fell too", WRONG, {.fired = true, .failed = 3, .incidents = 2}, TRIAL_SILENT, TRIAL_DETECTED, 1},
-	{"a finding without a fault", {0}, {.early_incidents = 1, .failed = 4}, TRIAL_NOT_ACTIVATED, TRIAL_NOT_ACTIVATED,
-		1},
+	{"a finding without a fault", {0}, {.early_incidents = 1, .failed = 4}, TRIAL_NOT_ACTIVATED,
+		TRIAL_NOT_ACTIVATED, 1},
 };
 
 START_TEST(facts_make_outcomes)

@@ -17,7 +17,7 @@ struct deed {
 	uint64_t request; /* 0: any */
 	int64_t index;    /* -1: any */
 	point_function *act;
-	bool alike;    /* both have the same prompt */
+	bool alike; /* both have the same prompt */
 	bool contaminated[2], leaked[2], fails;
 };
 
@@ -136,8 +136,7 @@ static bool upload_others(struct kv_pool *pool, const struct fault_point *p, int
 		char values[4096];
 		char *memory = i % 2 ? pool->layers[i / 2].v : pool->layers[i / 2].k;
 		memcpy(values, memory + (size_t)scene.pages[1][0] * bytes, bytes);
-		pool->backend->ops->upload(
-			pool->backend, memory + (size_t)scene.pages[0][0] * bytes, values, bytes);
+		pool->backend->ops->upload(pool->backend, memory + (size_t)scene.pages[0][0] * bytes, values, bytes);
 	}
 	return true;
 }
@@ -178,11 +177,8 @@ static uint64_t prompt_submit(struct engine *engine, int first_token)
 
 static struct engine *scene_open(const struct deed *d)
 {
-	struct engine_config config = {.threads = 1,
-		.page_size = PAGE,
-		.kv_memory = 1 << 18,
-		.no_prefix_cache = true,
-		.faults = &scene.hook};
+	struct engine_config config = {
+		.threads = 1, .page_size = PAGE, .kv_memory = 1 << 18, .no_prefix_cache = true, .faults = &scene.hook};
 
 	memset(&scene, 0, sizeof scene);
 	scene.deed = d;

@@ -23,8 +23,7 @@ static int64_t tally(const struct json *level, const char *member)
 {
 	int64_t sum = 0;
 
-	JSON_EACH(model, level)
-	{
+	JSON_EACH (model, level) {
 		int64_t n = 0;
 		ck_assert(json_int64(json_get(model, member), &n));
 		sum += n;
@@ -50,8 +49,7 @@ START_TEST(a_seed_decides_every_byte)
 	ck_assert_int_eq(json_path_int(root, "seed"), 12);
 	ck_assert_int_eq(json_path_int(root, "false_alarms"), 0);
 	ck_assert_uint_eq(levels->count, 2);
-	JSON_EACH(level, levels)
-	{
+	JSON_EACH (level, levels) {
 		ck_assert_int_eq(tally(level, "activated"), 40);
 		ck_assert_int_eq(tally(level, "activated") - tally(level, "masked"),
 			tally(level, "detected") + tally(level, "detected_late") + tally(level, "silent") +
@@ -77,7 +75,8 @@ START_TEST(a_replay_line_reproduces_its_outcome)
 	const char *db = database();
 	struct outcome a = inject(db, "66", "5", "2");
 	struct buf rows = sql(db,
-		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 66, level LIMIT 20");
+		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 66, "
+		"level LIMIT 20");
 	struct str rest = buf_str(&rows);
 
 	for (int i = 0; i < 20; i++) {
@@ -91,7 +90,8 @@ START_TEST(a_replay_line_reproduces_its_outcome)
 		struct json_document *document = parse(buf_str(&o.out));
 		snprintf(member, sizeof member, "enforced/%s/outcome", level);
 		const struct json *again = json_path(json_root(document), member);
-		ck_assert_msg(strcmp(again->text.data, outcome) == 0, "%s: %s, then %s", line, outcome, again->text.data);
+		ck_assert_msg(
+			strcmp(again->text.data, outcome) == 0, "%s: %s, then %s", line, outcome, again->text.data);
 		json_free(document);
 		outcome_free(&o);
 	}
@@ -138,7 +138,8 @@ END_TEST
 static void rows_await(const char *db, int64_t n)
 {
 	for (int i = 0; i < 3000; i++) {
-		if (access(db, F_OK) == 0 && sql_int(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'fault_trial'") &&
+		if (access(db, F_OK) == 0 &&
+			sql_int(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'fault_trial'") &&
 			sql_int(db, "SELECT count(*) FROM fault_trial") >= n)
 			return;
 		usleep(20000);
@@ -185,8 +186,7 @@ START_TEST(the_list_names_every_site)
 	struct json_document *document = parse(buf_str(&o.out));
 	const struct json *sites = json_get(json_root(document), "sites");
 	ck_assert_uint_gt(sites->count, 26);
-	JSON_EACH(site, sites)
-	{
+	JSON_EACH (site, sites) {
 		static const char *const members[] = {"site", "model", "where", "level", "bug", "does", "reason"};
 		for (size_t i = 0; i < sizeof members / sizeof *members; i++)
 			ck_assert_uint_gt(json_path(site, members[i])->text.length, 0);

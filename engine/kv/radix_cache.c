@@ -151,8 +151,8 @@ struct radix_match radix_cache_match(
 	while (m.n_tokens < n) {
 		int rest = n - m.n_tokens;
 		struct key key = {parent, writer, tokens + m.n_tokens, rest < page_size ? rest : page_size};
-		key.parent = (int32_t)fault_at(faults, FAULT_RADIX_PARENT, c->pool, 0,
-			faults->at ? parent_elsewhere(c, &key) : -1, parent);
+		key.parent = (int32_t)fault_at(
+			faults, FAULT_RADIX_PARENT, c->pool, 0, faults->at ? parent_elsewhere(c, &key) : -1, parent);
 		int32_t page = sibling_nearest(c, &key, &shared);
 		if (shared == 0)
 			break;
