@@ -35,7 +35,8 @@ struct injection {
 static int model_number(const char *name)
 {
 	char *end = NULL;
-	long n = (name[0] == 'M' || name[0] == 'm') && name[1] >= '1' && name[1] <= '9' ? strtol(name + 1, &end, 10) : 0;
+	long n =
+		(name[0] == 'M' || name[0] == 'm') && name[1] >= '1' && name[1] <= '9' ? strtol(name + 1, &end, 10) : 0;
 
 	return n >= 1 && n <= FAULT_MODELS && *end == '\0' ? (int)n : 0;
 }
@@ -200,7 +201,8 @@ static void trial_detail(struct injection *j, const struct campaign_trial *t)
 	for (int level = 0; level < j->asked.n_levels && j->console.verbose; level++) {
 		campaign_replay_line(&t->plan, guard_level_name(j->asked.levels[level]), line);
 		console_detail(&j->console, "%lld %s (observed %s): %s", (long long)t->number,
-			trial_outcome_name(campaign_enforced(t, level)), trial_outcome_name(campaign_observed(t)), line);
+			trial_outcome_name(campaign_enforced(t, level)), trial_outcome_name(campaign_observed(t)),
+			line);
 	}
 }
 

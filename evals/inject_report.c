@@ -329,8 +329,8 @@ static void tally_row(struct table *table, const char *name, const struct tally 
 	table_printf(table, "%.1f%% [%.1f, %.1f]", 100.0 * t->outcome[TRIAL_DETECTED] / n, 100 * t->low, 100 * t->high);
 }
 
-static const char *const tally_columns[] = {
-	"fault model", "activated", "masked", "detected", "late", "silent", "leak", "crash", "hang", "detected of harmful"};
+static const char *const tally_columns[] = {"fault model", "activated", "masked", "detected", "late", "silent", "leak",
+	"crash", "hang", "detected of harmful"};
 
 static int level_text(const struct campaign *c, int level, bool color, struct buf *out, struct error *e)
 {
@@ -414,7 +414,8 @@ static void site_escapes_text(const struct campaign *c, const struct fault_type 
 	campaign_replay_line(&first->plan, level_name(c, level), line);
 	buf_printf(out, "  %s %s: %d, as the site declares: %s\n", level_name(c, level), type->name, n,
 		known ? type->reason : "NOT, this level must catch it");
-	buf_printf(out, "    %s: assay inject --replay '%s'\n", trial_outcome_name(campaign_enforced(first, level)), line);
+	buf_printf(
+		out, "    %s: assay inject --replay '%s'\n", trial_outcome_name(campaign_enforced(first, level)), line);
 }
 
 static void escapes_text(const struct campaign *c, struct buf *out)
@@ -439,8 +440,8 @@ static void verdict_text(const struct campaign *c, struct buf *out)
 		alarms, steps, bounds.high, collateral(c));
 	if (unproved(c) > 0)
 		buf_printf(out, "%" PRId64 " runs in which a check of every step never ran\n", unproved(c));
-	buf_append_text(out, inject_report_holds(c) ? "holds: every escape is one that its site declares\n"
-						    : "does not hold\n");
+	buf_append_text(out,
+		inject_report_holds(c) ? "holds: every escape is one that its site declares\n" : "does not hold\n");
 }
 
 int inject_report_text(const struct campaign *c, bool color, struct buf *out, struct error *e)

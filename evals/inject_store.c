@@ -13,9 +13,9 @@
 
 enum fact_kind { FACT_BOOL, FACT_INT, FACT_SET, FACT_STEPS, FACT_TARGET };
 
-#define FACT(kind, member)                                     \
-	{                                                      \
-		#member, kind, offsetof(struct trial_facts, member) \
+#define FACT(kind, member)                                          \
+	{                                                           \
+#member, kind, offsetof(struct trial_facts, member) \
 	}
 
 static const struct {
@@ -237,8 +237,8 @@ static int row_load(void *context, const struct store_fault_trial *row, struct e
 	while (!observed && level < o->n_levels && strcmp(guard_level_name(o->levels[level]), row->level) != 0)
 		level++;
 	if (level == o->n_levels)
-		return error_set(e, ERR_STORE, "a stored trial of guard '%s', which this campaign does not ask for",
-			row->level);
+		return error_set(
+			e, ERR_STORE, "a stored trial of guard '%s', which this campaign does not ask for", row->level);
 	TRY(facts_parse(row->detail, observed ? &t->observed : &t->enforced[level], e));
 	l->runs = l->trial == row->trial ? l->runs + 1 : 1;
 	l->trial = row->trial;

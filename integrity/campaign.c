@@ -25,8 +25,7 @@ struct dispatch {
 
 static int incident_keep(struct campaign_trial *t, const struct message *m, struct error *e)
 {
-	struct campaign_incident *more =
-		realloc(t->incidents, (size_t)(t->n_incidents + 1) * sizeof *t->incidents);
+	struct campaign_incident *more = realloc(t->incidents, (size_t)(t->n_incidents + 1) * sizeof *t->incidents);
 
 	if (!more)
 		return error_set(e, ERR_MEMORY, "out of memory for %d incidents of a trial", t->n_incidents + 1);
@@ -116,8 +115,7 @@ static bool job_next(struct dispatch *d, struct message *m)
 		d->next++;
 	if (d->next >= d->total)
 		return false;
-	*m = (struct message){
-		.kind = d->surveys ? ASK_SURVEY : ASK_TRIAL, .number = d->next, .phase = PHASE_OBSERVED};
+	*m = (struct message){.kind = d->surveys ? ASK_SURVEY : ASK_TRIAL, .number = d->next, .phase = PHASE_OBSERVED};
 	if (!d->surveys)
 		m->plan = c->trials[d->next].plan;
 	d->next++;
@@ -183,8 +181,7 @@ static int dispatch_run(struct dispatch *d, struct error *e)
 	wanted = wanted > CAMPAIGN_WORKERS ? CAMPAIGN_WORKERS : wanted;
 	wanted = d->total < wanted ? (int)d->total : wanted;
 	while (status == 0 && d->n_workers < wanted) {
-		status = worker_start(
-			&d->workers[d->n_workers], d->workers, d->n_workers, &d->campaign->options, e);
+		status = worker_start(&d->workers[d->n_workers], d->workers, d->n_workers, &d->campaign->options, e);
 		d->n_workers += status == 0;
 	}
 	if (status == 0)
@@ -355,8 +352,8 @@ int campaign_replay_parse(const char *line, struct campaign_plan *out, enum guar
 	*out = (struct campaign_plan){0};
 	*level = GUARD_LEVEL_COUNT;
 	if (strlen(line) >= sizeof text)
-		return error_set(e, ERR_USAGE, "--replay: a line of %zu characters, expected fewer than %zu", strlen(line),
-			sizeof text);
+		return error_set(e, ERR_USAGE, "--replay: a line of %zu characters, expected fewer than %zu",
+			strlen(line), sizeof text);
 	memcpy(text, line, strlen(line) + 1);
 	for (char *rest = text, *word; (word = strsep(&rest, " \t"));) {
 		if (!*word)
@@ -372,6 +369,7 @@ int campaign_replay_parse(const char *line, struct campaign_plan *out, enum guar
 	}
 	for (unsigned i = 0; i < 4; i++)
 		if (!(seen & 1u << i))
-			return error_set(e, ERR_USAGE, "--replay: no %s=; expected seed, workload, site and occurrence", needed[i]);
+			return error_set(e, ERR_USAGE, "--replay: no %s=; expected seed, workload, site and occurrence",
+				needed[i]);
 	return 0;
 }

@@ -76,7 +76,6 @@ enum trial_outcome campaign_enforced(const struct campaign_trial *t, int level);
 /* "seed=17 workload=3 site=pool.free.early occurrence=4", and " guard=LEVEL" where one is named (NULL: none). */
 void campaign_replay_line(const struct campaign_plan *plan, const char *level, char out[CAMPAIGN_REPLAY_SIZE]);
 /* Reads such a line. *level is GUARD_LEVEL_COUNT where it names none. */
-int campaign_replay_parse(
-	const char *line, struct campaign_plan *out, enum guard_level *level, struct error *e);
+int campaign_replay_parse(const char *line, struct campaign_plan *out, enum guard_level *level, struct error *e);
 
 #endif

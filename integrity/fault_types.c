@@ -180,13 +180,13 @@ static bool all_that_may_be(struct fault_injector *f, const struct fault_point *
 	return p->index > p->value;
 }
 
-/* A page more than is computed, where its tokens are known. */
-static bool page_too_early(struct fault_injector *f, const struct fault_point *p, int64_t *value)
+/* Every page of what is known, where less is computed. */
+static bool pages_too_early(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	int page_size = p->pool->geometry.page_size;
 	(void)f;
-	*value = (p->value / page_size + 1) * page_size;
-	return p->value >= 0 && *value <= p->index;
+	*value = p->index;
+	return p->value >= 0 && p->index / page_size > p->value / page_size;
 }
 
 static bool other_parent(struct fault_injector *f, const struct fault_point *p, int64_t *value)
@@ -340,7 +340,7 @@ static const struct fault_type types[] = {
 		"read",
 		transfer_page_kept},
 	{"pool.free.late_write", 2, FAULT_POOL_FREE, GUARD_LEVEL_COUNT,
-		"an ended request's write lands after its page was given to another", "TensorRT-LLM#9056",
+		"an ended request's write lands after its page was given to another", "vllm#45357",
 		"the write passes no table; values are compared at hits, hand-overs and by the sweep, not at every "
 		"read",
 		freed_page_kept},
@@ -352,23 +352,23 @@ static const struct fault_type types[] = {
 	{"admission.counts_more", 3, FAULT_ADMISSION, GUARD_PAGES,
 		"a request is taken in as if more of its tokens were cached than are", "vllm#5364",
 		"the fill counts of its pages are short of what it reads", all_that_may_be},
-	{"radix.insert.early", 3, FAULT_RADIX_INSERT, GUARD_PAGES, "the cache takes a page before it is written",
-		"vllm#5364", "the fill count of the page is short of its key", page_too_early},
+	{"radix.insert.early", 3, FAULT_RADIX_INSERT, GUARD_PAGES,
+		"the cache takes the pages of a prompt before they are written", "vllm#5364",
+		"the fill count of the page is short of its key", pages_too_early},
 	{"pool.free.double", 4, FAULT_POOL_FREE, GUARD_TAGS, "a page goes on the free list twice", "vllm#3347",
 		"the second owner's allocation takes the first one's tag away", twice},
 	{"pool.alloc.duplicate", 4, FAULT_POOL_ALLOC, GUARD_PAGES,
 		"an allocation hands out a page that is held already", "sglang#38941",
 		"no tag changes: only the page's owner speaks against it", live_page},
 	{"copy_on_write.skipped", 4, FAULT_COPY_ON_WRITE, GUARD_PAGES,
-		"a partly matching page is shared and written instead of copied", "vllm#3264",
+		"a partly matching page is shared and written instead of copied", "atlas#1193",
 		"the page has two holders when it is written: the write check", zero},
 	{"refcount.lost", 5, FAULT_POOL_RETAIN, GUARD_TAGS, "a new holder of a page is not counted", "sglang#27687",
 		"the page is freed under its holder, and its tag with it", zero},
 	{"refcount.dropped", 5, FAULT_POOL_LEFT, GUARD_TAGS, "a release is counted twice", "vllm#55227",
 		"the page is freed under its holder, and its tag with it", one_less_if_held},
-	{"radix.hit.stale", 6, FAULT_RADIX_UNINDEX, GUARD_PAGES, "an evicted page stays in the prefix cache",
-		"vllm#4764", "a request that finds it expects the tag it has by then: only the key speaks against it",
-		zero},
+	{"radix.hit.stale", 6, FAULT_RADIX_UNINDEX, GUARD_TAGS, "an evicted page stays in the prefix cache",
+		"kvcached#362", "the entry stands for the tag that the page had, and it has another by now", zero},
 	{"radix.hit.sibling", 6, FAULT_RADIX_HIT, GUARD_PAGES,
 		"the prefix cache gives another of its pages than it found", "lmdeploy#4917",
 		"the page is live and tagged: only its key speaks against it", cached_page},
@@ -376,7 +376,7 @@ static const struct fault_type types[] = {
 		"a page's key is compared by its first tokens alone", "CVE-2025-25183",
 		"the page is live and tagged: only the full key speaks against it", key_cut_short},
 	{"radix.key.no_parent", 7, FAULT_RADIX_PARENT, GUARD_PAGES,
-		"a page is found by its own tokens, whatever is before it", "vllm#12621",
+		"a page is found by its own tokens, whatever is before it", "kvcached#446",
 		"the page is live and tagged: only the full key speaks against it", other_parent},
 	{"slot.off_by_one", 8, FAULT_SLOT, GUARD_PAGES, "a token's K, V go to the slot after its own", "sglang#25015",
 		"only the slots of the step say it: the write check", slot_next},
@@ -404,14 +404,14 @@ static const struct fault_type types[] = {
 	{"transfer.wrong_page", 12, FAULT_TRANSFER_TARGET, GUARD_PAGES, "a hand-over writes a page that is another's",
 		"sglang#31471", "the receiver asks for a transfer tag that was written elsewhere", live_page},
 	{"radix.insert.aborted", 6, FAULT_RADIX_INSERT, GUARD_PAGES,
-		"the cache keeps the pages of a withdrawn request, up to tokens that were never computed", "vllm#4764",
-		"the fill count of the page is short of its key", aborted_kept},
+		"the cache keeps the pages of a withdrawn request, up to tokens that were never computed",
+		"sglang#38319", "the fill count of the page is short of its key", aborted_kept},
 	{"scale.missing", 13, FAULT_STEP, GUARD_PAGES, "a layer's cache is read and written with scale 1",
-		"TensorRT-LLM#16916", "tables and tags are right: only the layout check looks at scales", scale_lost},
-	{"layout.kv_swapped", 13, FAULT_STEP, GUARD_PAGES, "a layer's K and V change places", "sglang#20705",
+		"sglang#20705", "tables and tags are right: only the layout check looks at scales", scale_lost},
+	{"layout.kv_swapped", 13, FAULT_STEP, GUARD_PAGES, "a layer's K and V change places", "TensorRT-LLM#16916",
 		"tables and tags are right: only the layout check looks at the layers", layer_swapped},
 	{"payload.bitflip", 13, FAULT_STEP, GUARD_DIGEST, "a bit of an idle page of the prefix cache changes",
-		"TensorRT-LLM#16916", "only the values say it: the digest, when the page is found", bit_flipped},
+		"LMCache#4247", "only the values say it: the digest, when the page is found", bit_flipped},
 };
 
 int fault_type_count(void)

@@ -259,8 +259,7 @@ static void position_read(struct reader *r, int j)
 static void sequence_read(struct oracle *o, const struct attend_args *a, int b)
 {
 	struct oracle_sequence *s = &o->sequences[b];
-	struct reader r = {
-		.oracle = o, .sequence = s, .table = a->block_tables + (size_t)b * (size_t)a->table_stride};
+	struct reader r = {.oracle = o, .sequence = s, .table = a->block_tables + (size_t)b * (size_t)a->table_stride};
 	int first = a->first_position[b];
 
 	if (s->request == 0 || s->parked)
@@ -422,10 +421,10 @@ static int watch_open(void *context, const struct kv_guard_layout *layout, void 
 		return error_set(e, ERR_USAGE, "the oracle watches one or two caches of K and V");
 	*p = (struct oracle_pool){.oracle = o, .pool = pool};
 	p->layers = mem_calloc((size_t)pool->n_layers, sizeof *p->layers, e);
-	p->slots = mem_calloc(
-		(size_t)pool->geometry.n_pages * (size_t)pool->geometry.page_size, sizeof *p->slots, e);
+	p->slots = mem_calloc((size_t)pool->geometry.n_pages * (size_t)pool->geometry.page_size, sizeof *p->slots, e);
 	p->marked = mem_calloc((size_t)pool->geometry.n_pages, 1, e);
-	int status = p->layers && p->slots && p->marked ? o->guard->open(o->guard->context, layout, &p->guard_state, e) : ERR_MEMORY;
+	int status = p->layers && p->slots && p->marked ? o->guard->open(o->guard->context, layout, &p->guard_state, e)
+							: ERR_MEMORY;
 	if (status < 0) {
 		free(p->layers);
 		free(p->slots);
@@ -545,6 +544,17 @@ static int watch_request_admitted(void *state, const struct kv_guard_admission *
 	return p->oracle->guard->request_admitted(p->guard_state, admission, e);
 }
 
+static int watch_transfer_read(
+	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
+{
+	struct oracle_pool *p = state;
+	int page_size = p->pool->geometry.page_size;
+
+	for (int i = 0; i * page_size < n_tokens; i++)
+		page_touch(p->oracle, p, request, pages[i]);
+	return p->oracle->guard->transfer_read(p->guard_state, phase, request, pages, n_tokens, e);
+}
+
 static void watch_transfer_sent(void *state, const struct kv_guard_transfer *transfer)
 {
 	struct oracle_pool *p = state;
@@ -615,12 +625,6 @@ static void pass_not_validated(void *state, enum kv_guard_phase phase, const str
 	behind(state)->not_validated(state_behind(state), phase, batch, b);
 }
 
-static int pass_transfer_read(
-	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
-{
-	return behind(state)->transfer_read(state_behind(state), phase, request, pages, n_tokens, e);
-}
-
 static void pass_audit(void *state)
 {
 	behind(state)->audit(state_behind(state));
@@ -648,14 +652,13 @@ static void guard_wrap(struct oracle *o)
 		.request_released = pass_request_released,
 		.verify = watch_verify,
 		.not_validated = pass_not_validated,
-		.transfer_read = pass_transfer_read,
+		.transfer_read = watch_transfer_read,
 		.transfer_sent = watch_transfer_sent,
 		.transfer_received = watch_transfer_received,
 		.audit = pass_audit};
 }
 
-void oracle_init(
-	struct oracle *o, struct backend *backend, const struct kv_guard *guard, const struct fault_mark *mark)
+void oracle_init(struct oracle *o, struct backend *backend, const struct kv_guard *guard, const struct fault_mark *mark)
 {
 	memset(o, 0, sizeof *o);
 	o->ops = *backend->ops;

@@ -70,7 +70,7 @@ struct oracle {
 	int n_sequences, layer;
 	const int32_t *ids, *positions;
 	int64_t slots[ORACLE_TOKENS];
-	uint64_t poison; /* the last hash that stands for nothing */
+	uint64_t poison;  /* the last hash that stands for nothing */
 	const char *trap; /* an access outside of the cache, in words; NULL: none */
 
 	struct {

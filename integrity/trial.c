@@ -340,10 +340,8 @@ int trial_run(const struct trial_run *run, struct trial_facts *out, struct error
 		return ERR_MEMORY;
 	fault_injector_init(&injector, run->plan.type, run->plan.occurrence, run->plan.seed);
 	guard_init(&guard,
-		&(struct guard_options){.level = run->level,
-			.observe = run->observe,
-			.sink = incident_note,
-			.sink_context = &watch});
+		&(struct guard_options){
+			.level = run->level, .observe = run->observe, .sink = incident_note, .sink_context = &watch});
 	if (run->plant)
 		run->plant(&guard);
 	int status = engine_cpu_backend(1, &config.backend, e);
@@ -360,7 +358,8 @@ int trial_run(const struct trial_run *run, struct trial_facts *out, struct error
 		out->fired = injector.fired;
 		out->target = injector.target;
 		out->checked_steps = guard.verified_steps;
-		out->unproved = guard_proved(&guard, NULL) < 0;
+		out->unproved = guard_proved(&guard, NULL) < 0 ||
+			(run->level != GUARD_NONE && guard.verified_steps == 0 && !out->stopped);
 	}
 	engine_close(s.engine);
 	fault_injector_free(&injector);

@@ -52,10 +52,10 @@ struct trial_plan {
 /* What a run showed. Sets of requests have bit i for request i of the workload. */
 struct trial_facts {
 	bool fired;
-	int64_t target; /* the wrong value */
-	bool crashed;   /* the process died of it: nothing else is known */
-	bool hang;      /* it went on for far more steps than without the fault, or its process for far too long */
-	bool stopped;   /* a step failed: nothing went on from there */
+	int64_t target;    /* the wrong value */
+	bool crashed;      /* the process died of it: nothing else is known */
+	bool hang;         /* it went on for far more steps than without the fault, or its process for far too long */
+	bool stopped;      /* a step failed: nothing went on from there */
 	uint32_t wrong;    /* something that was published differs from the clean run */
 	uint32_t failed;   /* ended by the guard */
 	uint32_t loud;     /* ended by an error of the engine's own */

@@ -43,9 +43,8 @@ static void families_make(struct maker *m)
 /* Lengths around page edges, seldom any. */
 static int length_draw(struct maker *m, int most)
 {
-	int page_size = m->w->page_size, n = below(m, 4) == 0
-		? 1 + below(m, most)
-		: page_size * (1 + below(m, most / page_size)) - 1 + below(m, 3);
+	int page_size = m->w->page_size,
+	    n = below(m, 4) == 0 ? 1 + below(m, most) : page_size * (1 + below(m, most / page_size)) - 1 + below(m, 3);
 
 	return n < 1 ? 1 : n > most ? most : n;
 }

@@ -151,8 +151,8 @@ struct radix_match radix_cache_match(
 	while (m.n_tokens < n) {
 		int rest = n - m.n_tokens;
 		struct key key = {parent, writer, tokens + m.n_tokens, rest < page_size ? rest : page_size};
-		key.parent = (int32_t)fault_at(faults, FAULT_RADIX_PARENT, c->pool, 0,
-			faults->at ? parent_elsewhere(c, &key) : -1, parent);
+		key.parent = (int32_t)fault_at(
+			faults, FAULT_RADIX_PARENT, c->pool, 0, faults->at ? parent_elsewhere(c, &key) : -1, parent);
 		int32_t page = sibling_nearest(c, &key, &shared);
 		if (shared == 0)
 			break;
@@ -242,7 +242,7 @@ void radix_cache_forget(struct radix_cache *c, int32_t page)
 	}
 }
 
-void radix_cache_make_room(struct radix_cache *c, int n)
+static void idle_evict(struct radix_cache *c, int n)
 {
 	/* A page that a request maps has only such pages above it, so an idle page has none but idle ones below it, and
 	 * those are older: every idle page that the walk meets is a leaf by then. */
@@ -259,6 +259,29 @@ void radix_cache_make_room(struct radix_cache *c, int n)
 			kv_pool_uncache(c->pool, page);
 		c->evicted++;
 	}
+}
+
+/* Takes out the leaves that only broken bookkeeping leaves behind, whose pages are not the cache's any more: what is above
+ * them could never be given up. False: there are none. */
+static bool dead_remove(struct radix_cache *c)
+{
+	bool any = false;
+
+	for (int32_t page = c->oldest, next; page != 0; page = next) {
+		next = c->nodes[page].newer;
+		if (c->nodes[page].n_children > 0 || (c->pool->cached[page] && c->pool->references[page] > 0))
+			continue;
+		node_remove(c, page);
+		any = true;
+	}
+	return any;
+}
+
+void radix_cache_make_room(struct radix_cache *c, int n)
+{
+	do
+		idle_evict(c, n);
+	while (c->pool->n_free < n && dead_remove(c));
 }
 
 /* ---- audit ---- */

@@ -186,8 +186,9 @@ static void waiting_sweep(struct scheduler *s)
 /* ---- admission ---- */
 
 /* Nothing runs in the instance that could give pages up, and the request still finds too few: some are lost, or stay in
- * quarantine. It gets one more step, in which the guard may readmit those of the last. True when that is so. */
-static bool stuck_fail(const struct instance *in, struct request *r)
+ * quarantine. It gets one more step, without what is in the prefix cache, in which the guard may readmit those of the last.
+ * True when that is so. */
+static bool stuck_fail(struct instance *in, struct request *r)
 {
 	if (in->running.count > 0)
 		return false;
@@ -197,6 +198,7 @@ static bool stuck_fail(const struct instance *in, struct request *r)
 			in->pool->n_quarantined);
 		request_end(r, ENGINE_FAILED);
 	}
+	radix_cache_make_room(&in->cache, kv_pool_usable(in->pool));
 	r->stuck = true;
 	return true;
 }
