@@ -146,18 +146,25 @@ struct saboteur {
 	int n_pages, page_size;
 };
 
-static int64_t sabotage(void *context, enum fault_site site, uint64_t request, int64_t index, int64_t value)
+static bool is_sabotaged(enum fault_site site)
+{
+	return site == FAULT_POOL_ALLOC || site == FAULT_POOL_FREE || site == FAULT_TABLE_ENTRY || site == FAULT_SLOT ||
+		site == FAULT_LENGTH;
+}
+
+static int64_t sabotage(void *context, const struct fault_point *p)
 {
 	struct saboteur *s = context;
-	int page = (int)py_random_below(&s->rng, (uint64_t)s->n_pages);
+	int64_t value = p->value;
 
-	(void)request;
-	(void)index;
+	if (!is_sabotaged(p->site))
+		return value;
+	int page = (int)py_random_below(&s->rng, (uint64_t)s->n_pages);
 	if (s->until_next-- > 0)
 		return value;
 	s->until_next = 300 + (int)py_random_below(&s->rng, 600);
-	s->fired[site]++;
-	switch (site) {
+	s->fired[p->site]++;
+	switch (p->site) {
 	case FAULT_POOL_ALLOC:
 	case FAULT_TABLE_ENTRY:
 		return page;
@@ -165,10 +172,8 @@ static int64_t sabotage(void *context, enum fault_site site, uint64_t request, i
 		return 2;
 	case FAULT_SLOT:
 		return (int64_t)page * s->page_size + value % s->page_size;
-	case FAULT_LENGTH:
-		return value + 1 - 2 * (value > 0);
 	default:
-		return value;
+		return value + 1 - 2 * (value > 0);
 	}
 }
 
