@@ -10,10 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/error.h"
+#include "engine/base/json_strict.h"
 #include "engine/base/str.h"
+#include "engine/text/tool_call.h"
 
 struct backend;
 struct comm;
@@ -250,5 +253,35 @@ int32_t engine_text_eos(const struct engine_text *text);
 const char *engine_text_fingerprint(const struct engine_text *text);
 /* sha256 of the model's chat template, "" without one. */
 const char *engine_text_template_hash(const struct engine_text *text);
+
+/* ---- chat templates: also without weights and tokenizer ---- */
+
+struct engine_template;
+
+/* The chat templates of a model. which: NULL for its default one (and the one for tools, where it has such), a name
+ * among those it has, or the path of a file. model NULL: a file alone, without special tokens. A model without a
+ * template and a name that it does not have are ERR_INPUT; what cannot be parsed is ERR_INPUT with file and line. */
+int engine_template_open(const char *model, const char *which, struct engine_template **out, struct error *e);
+void engine_template_close(struct engine_template *t);
+
+
+
+
+struct engine_chat {
+	const struct json *messages;  /* an array of objects; NULL: None */
+	const struct json *tools;     /* an array of objects; NULL: None */
+	const struct json *variables; /* an object whose other members are variables; or NULL */
+	bool add_generation_prompt;   /* unless a variable of that name says otherwise */
+	const struct tm *now;         /* what strftime_now tells */
+};
+
+/* Appends the conversation as transformers' apply_chat_template writes it. *asked_for_date: whether the template wanted to
+ * know the time; may be NULL. Errors: "FILE:LINE: cause". */
+int engine_template_render(const struct engine_template *t, const struct engine_chat *chat, bool *asked_for_date,
+	struct buf *out, struct error *e);
+
+/* The text of the template in use (for tools), and its sha256. Borrowed. */
+struct str engine_template_source(const struct engine_template *t, bool tools);
+const char *engine_template_hash(const struct engine_template *t, bool tools);
 
 #endif

@@ -18,6 +18,10 @@ const struct command_row command_table[] = {
 	{"logprobs", LOGPROBS, 0, 1, "[FILE]", "log-probabilities of continuations",
 		"FILE (default: standard input) holds lines {\"context\", \"continuation\"}, each a string or an array "
 		"of token ids.\n"},
+	{"template", TEMPLATE, 0, 1, "[FILE]", "write conversations as a model's chat template does",
+		"FILE (default: standard input) holds lines {\"messages\", \"tools\"?, \"add_generation_prompt\"?, "
+		"...};\n"
+		"other members are variables of the template. A line that the template refuses gives {\"error\"}.\n"},
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
@@ -47,9 +51,11 @@ const struct command_row command_table[] = {
 	{"inject", INJECT, 0, 0, "", "break the page bookkeeping in every known way, count what guards catch",
 		"Each trial plants one fault in a small workload and compares it with the same workload without: once "
 		"with\n"
-		"every check recording and none stopping anything, once enforced at each level. The same seed prints the "
+		"every check recording and none stopping anything, once enforced at each level. The same seed prints "
+		"the "
 		"same\n"
-		"bytes; an interrupted campaign is gone on with. --sites none plants nothing: whatever fires is a false "
+		"bytes; an interrupted campaign is gone on with. --sites none plants nothing: whatever fires is a "
+		"false "
 		"alarm.\n"
 		"Exit: 0 every escape is one that its site declares, 1 not so, 2 usage, 4 error, 130 interrupted.\n"},
 	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
@@ -63,6 +69,15 @@ const struct command_row command_table[] = {
 		"itself,\n"
 		"         into one run of the store\n"
 		"export   write a copy to a new FILE, also while a run writes\n"},
+	{"export", EXPORT, 1, 1, "RUN[:VARIANT]", "write a run as lm-evaluation-harness would",
+		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl "
+		"for each "
+		"task,\n"
+		"and prints its name.\n"},
+	{"import", IMPORT, 0, 0, "", "take runs of lm-evaluation-harness into the store",
+		"Each results_<time>.json in DIR, or in folders in it, becomes a run, with the samples beside it (the "
+		"harness\n"
+		"writes them with --log_samples). What was imported before is not imported again.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -75,14 +90,15 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | INJECT,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | INJECT | TEMPLATE,
 	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
 	ENGINE = GUARDED | OVERHEAD,
-	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | INJECT,
-	DATA = RUN | LIST | PROMPTS | RESCORE,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | INJECT | EXPORT | IMPORT,
+	DATA = RUN | LIST | PROMPTS | RESCORE | EXPORT,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
+static const char *const booleans[] = {"true", "false", NULL};
 static const char *const guard_modes[] = {"enforce", "observe", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
@@ -114,6 +130,19 @@ static const char *const colors[] = {"auto", "always", "never", NULL};
 const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
+	TEXT_OPTION("template", "NAME|FILE", TEMPLATE | GENERATE | RUN | PROMPTS, template,
+		"the chat template: a name among the model's, or a file; default: the model's"),
+	TEXT_OPTION("date", "DATE", TEMPLATE | GENERATE | RUN | PROMPTS, date,
+		"what a chat template takes for now: YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS; default: now"),
+	TEXT_OPTION("tool-format", "NAME", GENERATE | RUN | PROMPTS | RESCORE, tool_format,
+		"how the model writes tool calls: hermes, llama3, glm, kimi, or json (hermes, marks may be missing);\n"
+		"default: as its chat template shows"),
+	FLAG_OPTION("apply-chat-template", 0, RUN | PROMPTS, apply_chat_template,
+		"put questions as turns of a conversation, through the model's chat template"),
+	CHOICE_OPTION("fewshot-as-multiturn", "true|false", OPTION_CHOICE, RUN | PROMPTS, multiturn, booleans,
+		"solved examples as turns of their own, or folded into the question's; default true"),
+	TEXT_OPTION("system-instruction", "TEXT", RUN | PROMPTS, system_instruction,
+		"goes before each prompt, or is its system message under a chat template"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"bf16 fp8 fp8w int4 int4g32 int4g64 / f32 bf16 fp8; W/K>W/K: prefill > decode; repeatable"),
 	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
@@ -161,8 +190,11 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
 	TEXT_OPTION("prompt", "TEXT", GENERATE, prompt, "the prompt"),
-	TEXT_OPTION("prompts", "FILE", GENERATE, prompts, "lines {\"prompt\"}"),
+	TEXT_OPTION("prompts", "FILE", GENERATE, prompts,
+		"lines {\"prompt\"}, with --chat also {\"messages\", \"tools\"?}"),
 	INT_OPTION("max-tokens", "N", GENERATE, max_tokens, 1, INT_MAX, "most tokens of an answer; default 128"),
+	FLAG_OPTION("chat", 0, GENERATE, chat, "prompts are conversations, put through the model's chat template"),
+	TEXT_OPTION("tools", "FILE", GENERATE, tools, "a JSON array of tools that the model may call, with --chat"),
 	LIST_OPTION(
 		"stop", "TEXT", OPTION_LIST, GENERATE, stops, n_stops, "the answer ends before this text; repeatable"),
 	RANGE_OPTION("temperature", "T", OPTION_NUMBER, GENERATE, temperature, 0, 1000,
@@ -198,6 +230,11 @@ const struct option_row option_table[] = {
 	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
 		"guard levels to compare with none; default pages"),
 	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),
+	TEXT_OPTION("lm-eval", "DIR", EXPORT | IMPORT, lm_eval, "folder of lm-evaluation-harness's files"),
+	LIST_OPTION("rename", "OLD=NEW", OPTION_LIST, IMPORT, renames, n_renames,
+		"call task or group OLD by the suite's name NEW ('my_*=*' does many); repeatable"),
+	TEXT_OPTION(
+		"text", "FILE", RUN, text, "what --suite divergence reads; default: the first variant's own answers"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
@@ -205,8 +242,9 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
 	FLAG_OPTION("json", 0,
-		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH | OVERHEAD | INJECT, json,
-		"print JSON"),
+		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | IMPORT | GENERATE | LOGPROBS | RESCORE | BENCH |
+			OVERHEAD | INJECT,
+		json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),
 	FLAG_OPTION("verbose", 'v', EVERY, verbose, "say more on standard error"),

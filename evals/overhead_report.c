@@ -42,10 +42,10 @@ static int arm_summarize(const struct overhead_level *level, int arm, struct arm
 }
 
 /* Whether the throughput is shown to fall by less than 1%: by the bound, and only where the A/A arm, which is the
- * baseline itself, shows it too. */
+ * baseline itself, lies within 1% of it. */
 static const char *claim(const struct overhead_change *change, const struct overhead_change *aa)
 {
-	if (!(aa->low > -0.01))
+	if (!(aa->low > -0.01 && aa->high < 0.01))
 		return "not resolved";
 	return change->low > -0.01 ? "yes" : change->high < -0.01 ? "no" : "not shown";
 }

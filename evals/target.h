@@ -8,10 +8,12 @@
 
 struct target;
 
-/* Takes over the engine, also when it fails. Several items are in flight at a time, so that batches are full. deadline:
- * seconds from its submission after which a request ends, and its item has no answer; 0: none. */
-int target_new(struct engine *engine, struct engine_text *text, double deadline, struct target **out, struct error *e);
+/* Takes over the engine, also when it fails. Several items are in flight at a time, so that batches are full. */
+int target_new(struct engine *engine, struct engine_text *text, struct target **out, struct error *e);
 void target_delete(struct target *t);
+
+/* Seconds from its submission after which a request ends: then its item has no answer. 0, as at first: none. */
+void target_set_deadline(struct target *t, double seconds);
 
 /* Whether another item may be submitted before one is taken. */
 bool target_has_room(const struct target *t);

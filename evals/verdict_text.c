@@ -178,6 +178,9 @@ static void append_notes(const struct verdict *v, struct buf *out)
 			"run the baseline again.\n");
 }
 
+/* Runs of two programs differ in all that either says of itself; --json holds it all. */
+enum { MOST_DIFFERENCES = 16 };
+
 static void append_sides(const struct verdict *v, struct buf *out)
 {
 	buf_append_text(out, "baseline   ");
@@ -185,10 +188,12 @@ static void append_sides(const struct verdict *v, struct buf *out)
 	buf_append_text(out, "\ncandidate  ");
 	text_append_printable(out, str_of(v->pairing->candidate.label));
 	buf_append_char(out, '\n');
-	for (size_t i = 0; i < v->n_differences; i++) {
+	for (size_t i = 0; i < v->n_differences && i < MOST_DIFFERENCES; i++) {
 		buf_append_text(out, i ? ", " : "differs in ");
 		text_append_printable(out, str_of(v->differences[i].name));
 	}
+	if (v->n_differences > MOST_DIFFERENCES)
+		buf_printf(out, " and %zu more", v->n_differences - MOST_DIFFERENCES);
 	buf_append_text(out, v->n_differences ? "\n\n" : "\n");
 }
 

@@ -83,10 +83,30 @@ static void part_audit(struct guard_state *s)
 	}
 }
 
+/* The pool hands out as many pages as it counts idle ones: one too many, and it promises what it does not have. */
+static void idle_audit(struct guard_state *s)
+{
+	struct kv_pool *pool = s->layout.pool;
+	int idle = 0;
+
+	for (int32_t page = 1; page < s->layout.n_pages; page++)
+		idle += pool->cached[page] && pool->references[page] == 1 && !pool->quarantined[page];
+	if (idle == pool->n_idle || s->idle_reported)
+		return;
+	guard_fire(s, NULL,
+		&(struct finding){GUARD_REFERENCES, GUARD_AT_AUDIT, -1, -1, (uint64_t)idle, (uint64_t)pool->n_idle,
+			"the count of idle pages is not their number"});
+	if (s->guard->options.observe)
+		s->idle_reported = true;
+	else
+		kv_pool_recount(pool);
+}
+
 static void whole_audit(struct guard_state *s)
 {
 	const struct kv_pool *pool = s->layout.pool;
 
+	idle_audit(s);
 	list_count(s, 0);
 	for (int32_t page = 1; page < s->layout.n_pages; page++)
 		if (!pool->quarantined[page])

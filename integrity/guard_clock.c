@@ -166,12 +166,13 @@ static void timed_copy_end(void *state, const struct kv_guard_copy *copy)
 	elapsed_add(t->clock, start);
 }
 
-static void timed_request_admitted(void *state, const struct kv_guard_admission *admission)
+static int timed_request_admitted(void *state, const struct kv_guard_admission *admission, struct error *e)
 {
 	struct timed *t = state;
 	uint64_t start = now();
-	t->clock->inner->request_admitted(t->state, admission);
+	int result = t->clock->inner->request_admitted(t->state, admission, e);
 	elapsed_add(t->clock, start);
+	return result;
 }
 
 static int timed_page_standing(void *state, uint64_t request, int logical, int32_t page)

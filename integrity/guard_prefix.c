@@ -141,6 +141,21 @@ static void shared_check(struct guard_state *s, struct guard_row *row, const str
 	}
 }
 
+/* What was copied or handed over reaches as far as the request is said to be. */
+static void rest_check(struct guard_state *s, struct guard_row *row, const struct kv_guard_admission *a)
+{
+	int page_size = s->layout.page_size;
+
+	check_ran(s, GUARD_FILL);
+	for (int i = a->n_shared / page_size; i * page_size < a->n_ready; i++) {
+		int rest = a->n_ready - i * page_size, needed = rest < page_size ? rest : page_size;
+		int32_t page = i < row->n_mapped ? row_pages(s, row)[i] : -1;
+		struct place p = {s, row, GUARD_AT_ADMISSION, page, i};
+		if (page_inside(s, page) && s->fill[page] < needed)
+			place_fire(&p, GUARD_FILL, (uint64_t)needed, s->fill[page], "the page is not written as far");
+	}
+}
+
 /* Every slot that the request finds holds its tokens, one after the other. */
 static void chain_check(struct guard_state *s, struct guard_row *row, const struct kv_guard_admission *a)
 {
@@ -163,19 +178,21 @@ static void chain_check(struct guard_state *s, struct guard_row *row, const stru
 	}
 }
 
-void guard_request_admitted(void *state, const struct kv_guard_admission *a)
+int guard_request_admitted(void *state, const struct kv_guard_admission *a, struct error *e)
 {
 	struct guard_state *s = state;
 	struct guard_row *row = row_find(s, a->request);
 
 	if (!row)
-		return;
+		return 0; /* it maps nothing */
 	row->n_ready = a->n_ready;
-	if (state_level(s) < GUARD_PAGES)
-		return;
-	shared_check(s, row, a);
+	if (state_level(s) >= GUARD_PAGES) {
+		shared_check(s, row, a);
+		rest_check(s, row, a);
+	}
 	if (s->chain)
 		chain_check(s, row, a);
+	return row->condemned ? guard_refuse(s, a->request, e) : 0;
 }
 
 /* ---- copy on write ---- */

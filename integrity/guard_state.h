@@ -48,6 +48,7 @@ struct guard_state {
 	uint8_t *reported;    /* [P] an audit or a sweep has named it */
 	uint8_t *listed;      /* [P] scratch of an audit: times on the free list; 0 between audits */
 	int32_t audit_next;   /* page that the last audit of a part ended with */
+	bool idle_reported;   /* by an observing guard, which does not mend the count */
 	bool list_broken;     /* an entry of the free list is no page */
 	/* from pages on */
 	uint16_t *fill;          /* [P] slots written, from the first on */
@@ -140,7 +141,7 @@ void guard_page_indexed(void *state, const struct kv_guard_key *key);
 void guard_page_unindexed(void *state, int32_t page);
 int guard_copy_begin(void *state, const struct kv_guard_copy *copy, struct error *e);
 void guard_copy_end(void *state, const struct kv_guard_copy *copy);
-void guard_request_admitted(void *state, const struct kv_guard_admission *admission);
+int guard_request_admitted(void *state, const struct kv_guard_admission *admission, struct error *e);
 /* The slots of a page that was copied or handed over, as far as the guard follows them. */
 void slots_carry(struct guard_state *to, const struct guard_state *from, int32_t target, int32_t source, int n_tokens);
 

@@ -532,7 +532,7 @@ static int watch_copy_begin(void *state, const struct kv_guard_copy *copy, struc
 	return p->oracle->guard->copy_begin(p->guard_state, copy, e);
 }
 
-static void watch_request_admitted(void *state, const struct kv_guard_admission *admission)
+static int watch_request_admitted(void *state, const struct kv_guard_admission *admission, struct error *e)
 {
 	struct oracle_pool *p = state;
 	struct oracle *o = p->oracle;
@@ -541,7 +541,7 @@ static void watch_request_admitted(void *state, const struct kv_guard_admission 
 	r->stands = admission->n_ready;
 	if (o->mark && o->mark->next && !o->next_taken_in)
 		r->touched = o->next_taken_in = true;
-	p->oracle->guard->request_admitted(p->guard_state, admission);
+	return p->oracle->guard->request_admitted(p->guard_state, admission, e);
 }
 
 static int watch_transfer_read(

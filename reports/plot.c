@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/decimal.h"
+#include "reports/report_faults.h"
 #include "reports/report_tables.h"
 
 enum { PLOT_SECONDS = 20, PLOT_BYTES_MAX = 8 << 20, PLOT_LINES_MAX = 12, PLOT_POINTS_MAX = 512 };
@@ -312,6 +313,69 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 		"linecolor rgb '#0072b2' title 'overhead, 95%% interval', "
 		"NaN with lines linewidth 3 linecolor rgb '#d55e00' title 'budget 1%%'\n",
 		n - 1);
+	return end_plot(out, e);
+}
+
+/* ---- Faults ---- */
+
+enum { FAULT_ROWS_MAX = 80, FAULT_CHECKS_MAX = 40 };
+
+/* The place of a name among those seen; n grows with a new one. -1: too many. */
+static int name_place(const char **names, int *n, int most, const char *name)
+{
+	int k = 0;
+	while (k < *n && strcmp(names[k], name) != 0)
+		k++;
+	if (k == *n && *n == most)
+		return -1;
+	if (k == *n)
+		names[(*n)++] = name;
+	return k;
+}
+
+static void append_tics(struct buf *script, char axis, const char *const *names, int n)
+{
+	buf_printf(script, "set %ctics (", axis);
+	for (int i = 0; i < n; i++) {
+		buf_printf(script, "%s'", i ? ", " : "");
+		plot_label(script, names[i]);
+		buf_printf(script, "' %d", i);
+	}
+	buf_printf(script, ")%s\n", axis == 'x' ? " rotate by -40" : "");
+}
+
+int plot_faults(const struct report_run *run, struct plot *out, struct error *e)
+{
+	const char *sites[FAULT_ROWS_MAX], *checks[FAULT_CHECKS_MAX];
+	int n_sites = 0, n_checks = 0;
+	*out = (struct plot){0};
+	if (run->n_checks == 0)
+		return 0;
+	buf_append_text(
+		&out->alternative, "Share of trials in which each check fired, by fault; the numbers are in the table");
+	buf_append_text(&out->script, "$faults << EOD\n");
+	for (size_t i = 0; i < run->n_checks; i++) {
+		const struct report_fault *x = &run->checks[i];
+		int row = name_place(sites, &n_sites, FAULT_ROWS_MAX, x->site);
+		int column = name_place(checks, &n_checks, FAULT_CHECKS_MAX, x->key);
+		int64_t n = report_fault_trials(run, NULL, x->site);
+		if (row < 0 || column < 0 || n == 0)
+			continue;
+		buf_printf(&out->script, "%d %d ", column, row);
+		append_number(&out->script, 100 * (double)x->n / (double)n);
+		buf_append_char(&out->script, '\n');
+	}
+	buf_append_text(&out->script, "EOD\n");
+	begin_script(&out->script, 860, 190 + 20 * n_sites);
+	append_tics(&out->script, 'x', checks, n_checks);
+	append_tics(&out->script, 'y', sites, n_sites);
+	buf_printf(&out->script,
+		"set xrange [-0.6:%d.6]\nset yrange [%d.6:-0.6]\nset cbrange [0:100]\nset cblabel '%% of trials'\n"
+		"set palette defined (0 '#f2f2f2', 100 '#0072b2')\nset style fill solid\nunset grid\nunset key\n"
+		"plot $faults using 1:2:(0.46):(0.46):3 with boxxyerror palette, "
+		"$faults using 1:2:(sprintf('%%.0f', $3)):($3 > 50 ? 0xffffff : 0x222222) with labels "
+		"font ',10' textcolor rgb variable\n",
+		n_checks - 1, n_sites - 1);
 	return end_plot(out, e);
 }
 

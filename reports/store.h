@@ -215,6 +215,13 @@ struct store_fault_trial {
 	struct str detail;  /* JSON object of the rest */
 };
 
+/* Trials of one site that are alike. */
+struct store_fault_count {
+	const char *level, *model, *site; /* level NULL: the observed run */
+	const char *key;                  /* outcome; of an observed run: a check that fired */
+	int64_t n;
+};
+
 /* Stores all runs of one trial and what guards found in them, in one transaction. fault_trial_id of an incident is here
  * the number of its row, from 1 on. */
 int store_fault_trials_insert(struct store *s, const struct store_fault_trial *rows, int n,
@@ -229,6 +236,7 @@ typedef int store_visit_variant(void *context, const struct store_variant *varia
 typedef int store_visit_result(void *context, const struct store_result *result, struct error *e);
 typedef int store_visit_measurement(void *context, const struct store_measurement *m, struct error *e);
 typedef int store_visit_incident(void *context, const struct store_incident *incident, struct error *e);
+typedef int store_visit_fault_count(void *context, const struct store_fault_count *count, struct error *e);
 typedef int store_visit_fault_trial(void *context, const struct store_fault_trial *t, struct error *e);
 typedef int store_visit_sample(void *context, const struct store_sample *sample, struct error *e);
 
@@ -246,6 +254,12 @@ int store_incidents_each(struct store *s, int64_t run_id, store_visit_incident *
 /* By trial, then as they were added. */
 int store_fault_trials_each(
 	struct store *s, int64_t run_id, store_visit_fault_trial *visit, void *context, struct error *e);
+/* How many trials of each site ended how at each level, by level, model and site. */
+int store_fault_outcomes_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
+/* In how many trials that the fault did not leave masked each check fired in the observed run, by model and site. */
+int store_fault_checks_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
 /* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);

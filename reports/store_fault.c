@@ -114,3 +114,48 @@ cleanup:
 	sqlite3_finalize(b.statement);
 	return status;
 }
+
+static int counts_each(struct store *s, int64_t run_id, const char *sql, store_visit_fault_count *visit, void *context,
+	struct error *e)
+{
+	struct store_binder b = {0};
+	int status;
+
+	TRY(store_prepare(s, sql, &b.statement, e));
+	bind_int(&b, run_id);
+	while ((status = store_step(s, b.statement, &b, "count the trials", e)) == 1) {
+		struct store_fault_count count = {.level = column_text(b.statement, 0),
+			.model = column_text(b.statement, 1),
+			.site = column_text(b.statement, 2),
+			.key = column_text(b.statement, 3),
+			.n = sqlite3_column_int64(b.statement, 4)};
+		TRY_CLEANUP(status, visit(context, &count, e));
+	}
+cleanup:
+	sqlite3_finalize(b.statement);
+	return status < 0 ? status : 0;
+}
+
+/* M2 before M10. */
+#define BY_MODEL "CAST(substr(model, 2) AS INTEGER), site"
+
+int store_fault_outcomes_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e)
+{
+	return counts_each(s, run_id,
+		"SELECT CASE mode WHEN 'enforced' THEN level END, model, site, outcome, count(*) FROM fault_trial"
+		" WHERE run_id = ?1 GROUP BY mode, level, model, site, outcome"
+		" ORDER BY mode DESC, level, " BY_MODEL ", outcome",
+		visit, context, e);
+}
+
+int store_fault_checks_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e)
+{
+	return counts_each(s, run_id,
+		"SELECT NULL, model, site, incident.check_name, count(DISTINCT trial) FROM fault_trial JOIN incident"
+		" USING (fault_trial_id) WHERE fault_trial.run_id = ?1 AND mode = 'observed'"
+		" AND outcome NOT IN ('not_activated', 'masked', 'benign')"
+		" GROUP BY model, site, incident.check_name ORDER BY " BY_MODEL ", 4",
+		visit, context, e);
+}

@@ -200,6 +200,14 @@ static int put(const struct wanted *w, const struct store_mean *x, struct error 
 	return store_run_statement(w->merge->target, &b, "store a result", e);
 }
 
+static int put_own(void *context, const struct store_result *r, struct error *e)
+{
+	struct wanted w = *(const struct wanted *)context;
+	w.task = r->task ? r->task : r->suite;
+	w.metric = r->metric;
+	return put(&w, &(struct store_mean){(int)r->n, r->value, r->stderr_value}, e);
+}
+
 /* The tasks that the provenance of the run names for a suite of several; NULL: it has one. */
 static const struct json *suite_tasks(const struct json *provenance, const char *suite)
 {
@@ -248,6 +256,11 @@ static int join_result(void *context, const struct store_result *r, struct error
 	TRY(is_there(&w, &count, e));
 	if (count)
 		return 0;
+	int own = v->merge->math->own
+		? v->merge->math->own(v->merge->target, v->merge->run_id, w.variant_id, r->suite, put_own, &w, e)
+		: 0;
+	if (own != 0)
+		return own < 0 ? own : 0;
 	TRY(compute(&w, &joined, e));
 	return joined.n > 0 ? put(&w, &joined, e) : 0;
 }

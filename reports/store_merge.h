@@ -19,12 +19,18 @@ struct store_mean {
 /* Tasks of a suite, at most. */
 enum { STORE_TASKS_MAX = 1024 };
 
+/* Calls visit for every result of a suite under one variant whose results are more than means of its answers' metrics,
+ * computed from the answers in s: 1. A suite whose results are means: 0, without a visit. */
+typedef int store_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_result *visit, void *context, struct error *e);
+
 /* How results are made of values: the suites know. */
 struct store_math {
 	/* Of n values. */
 	struct store_mean (*mean)(const double *values, int n);
 	/* Of n tasks of a suite or a group, at most STORE_TASKS_MAX. */
 	struct store_mean (*pool)(const struct store_mean *tasks, int n);
+	store_own_results *own; /* NULL: all results are means */
 };
 
 /* Whether a run's provenance says that it is a shard. */

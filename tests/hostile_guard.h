@@ -388,7 +388,7 @@ struct answers {
 	int generated[REQUESTS];
 };
 
-static inline void answers_take(struct engine *engine, struct answers *out)
+static inline void requests_submit(struct engine *engine)
 {
 	int32_t tokens[REQUESTS][64];
 
@@ -403,6 +403,11 @@ static inline void answers_take(struct engine *engine, struct answers *out)
 				.logprobs_from = -1,
 				.ignore_eos = true});
 	}
+}
+
+static inline void answers_take(struct engine *engine, struct answers *out)
+{
+	requests_submit(engine);
 	for (int i = 0; i < REQUESTS; i++) {
 		struct engine_result *r = finish_one(engine);
 		out->bits[r->id - 1] = answer_bits(r);

@@ -34,7 +34,7 @@ static const struct ambush ambushes[] = {
 	{"another variant's page", GUARD_PAGES, GUARD_KEY, GUARD_AT_ADMISSION, .writer = true},
 	{"a page given to another under the cache", GUARD_TAGS, GUARD_TAG, GUARD_AT_READ, .page_stale = true},
 	{"a tail given to another under the cache", GUARD_TAGS, GUARD_TAG, GUARD_AT_COPY, .copy_stale = true},
-	{"a copy that was not made", GUARD_PAGES, GUARD_FILL, GUARD_AT_READ, .copy_dropped = true},
+	{"a copy that was not made", GUARD_PAGES, GUARD_FILL, GUARD_AT_ADMISSION, .copy_dropped = true},
 	{"a copy with another value", GUARD_DIGEST, GUARD_CONTENT, GUARD_AT_COPY, .copy_flipped = true},
 	{"a value of a page of the cache", GUARD_DIGEST, GUARD_CONTENT, GUARD_AT_ADMISSION, .value = true},
 	{"a page that was not sent", GUARD_PAGES, GUARD_TRANSFER, GUARD_AT_TRANSFER, .split = true,
@@ -80,7 +80,7 @@ static int trap_open(void *context, const struct kv_guard_layout *layout, void *
 	return t->inner->open(t->inner->context, layout, state, e);
 }
 
-static void trap_admitted(void *state, const struct kv_guard_admission *a)
+static int trap_admitted(void *state, const struct kv_guard_admission *a, struct error *e)
 {
 	struct trap *t = trap_of(state);
 	struct kv_guard_admission changed = *a;
@@ -100,7 +100,7 @@ static void trap_admitted(void *state, const struct kv_guard_admission *a)
 		t->inner->page_freed(state, mapped[1], 0);
 		t->inner->page_allocated(state, mapped[1], 99);
 	}
-	t->inner->request_admitted(state, &changed);
+	return t->inner->request_admitted(state, &changed, e);
 }
 
 static int trap_copy_begin(void *state, const struct kv_guard_copy *copy, struct error *e)

@@ -134,6 +134,10 @@ START_TEST(an_incident_is_a_row)
 		"bf16/fp8 owner before_read 12 7 2 5 18446744073709551615 99 4\n");
 	expect_sql(db, "SELECT json_extract(detail, '$.level') || json_extract(detail, '$.mode') FROM incident",
 		"pagesenforce\n");
+	struct outcome shown = RUN("show", "1", "--db", db);
+	expect_exit(&shown, 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&shown.out), "bf16/fp8  owner  before_read          1\n"));
+	outcome_free(&shown);
 }
 END_TEST
 

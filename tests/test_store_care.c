@@ -272,7 +272,7 @@ static struct store_mean pool(const struct store_mean *tasks, int n)
 	return all;
 }
 
-static const struct store_math math = {mean, pool};
+static const struct store_math math = {mean, pool, NULL};
 
 static int take_result(void *context, const struct store_result *r, struct error *e)
 {

@@ -157,7 +157,9 @@ static struct tile tile_begin(const struct attend_args *a, float *scratch, int r
 	t.out = t.q + (size_t)rows * padded;
 	t.max = t.out + (size_t)rows * padded;
 	t.sum = t.max + rows;
-	memset(scratch, 0, (size_t)(t.sum + rows - scratch) * sizeof *scratch);
+	/* blocks are written before they are read, but for what pads their rows */
+	float *zeros = padded == (size_t)a->geometry.head_dim ? t.q : t.k;
+	memset(zeros, 0, (size_t)(t.sum + rows - zeros) * sizeof *zeros);
 	for (int r = 0; r < rows; r++)
 		t.max[r] = -INFINITY;
 	return t;

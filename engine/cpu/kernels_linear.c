@@ -116,8 +116,31 @@ SIMD_INLINE void tile_run_groups(
 	}
 }
 
+/* The first `count` lanes: a matrix may end within its last panel. */
+SIMD_INLINE f32x16 lanes_load(const float *from, int count)
+{
+	float lane[PANEL_ROWS] = {0};
+
+	if (count == PANEL_ROWS)
+		return v16_load(from);
+	memcpy(lane, from, (size_t)count * sizeof *lane);
+	return v16_load(lane);
+}
+
+SIMD_INLINE void lanes_store(f32x16 x, float *to, int count)
+{
+	float lane[PANEL_ROWS];
+
+	if (count == PANEL_ROWS) {
+		v16_store(to, x);
+		return;
+	}
+	v16_store(lane, x);
+	memcpy(to, lane, (size_t)count * sizeof *lane);
+}
+
 /* Adds the parts of one output row of 16 and stores those that exist. */
-static void output_store(const struct linear_args *a, float part[][PANEL_ROWS], int n_parts, int token, int panel)
+SIMD_INLINE void output_store(const struct linear_args *a, f32x16 *part, int n_parts, int token, int panel)
 {
 	size_t rows = (size_t)a->weight->rows;
 	int first = panel * PANEL_ROWS, count = a->weight->rows - first;
@@ -125,23 +148,20 @@ static void output_store(const struct linear_args *a, float part[][PANEL_ROWS], 
 	count = count < PANEL_ROWS ? count : PANEL_ROWS;
 	if (a->part_count) {
 		for (int p = 0; p < n_parts; p++)
-			memcpy(a->parts_out + ((size_t)p * (size_t)a->n_tokens + (size_t)token) * rows + first, part[p],
-				(size_t)count * sizeof(float));
+			lanes_store(part[p],
+				a->parts_out + ((size_t)p * (size_t)a->n_tokens + (size_t)token) * rows + first, count);
 		return;
 	}
 	for (int n = n_parts; n > 1; n /= 2)
 		for (int i = 0; i < n / 2; i++)
-			for (int l = 0; l < PANEL_ROWS; l++)
-				part[i][l] = part[2 * i][l] + part[2 * i + 1][l];
+			part[i] = v16_add(part[2 * i], part[2 * i + 1]);
 	size_t at = (size_t)token * rows + (size_t)first;
-	for (int l = 0; l < count; l++) {
-		float y = part[0][l];
-		if (a->bias)
-			y += a->bias[first + l];
-		if (a->residual)
-			y += a->residual[at + (size_t)l];
-		a->y[at + (size_t)l] = y;
-	}
+	f32x16 y = part[0];
+	if (a->bias)
+		y = v16_add(y, lanes_load(a->bias + first, count));
+	if (a->residual)
+		y = v16_add(y, lanes_load(a->residual + at, count));
+	lanes_store(y, a->y + at, count);
 }
 
 SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const float *x_scale, int panel, int token,
@@ -151,7 +171,7 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 	struct tile t = {w, x + (size_t)token * (size_t)w->columns, (size_t)w->columns, panel};
 	int part_columns = w->columns / w->parts;
 	int first_part = a->part_count ? a->part_first : 0, n_parts = a->part_count ? a->part_count : w->parts;
-	float part[TILE_MAX][8][PANEL_ROWS];
+	f32x16 part[TILE_MAX][8];
 
 	for (int i = 0; i < n_parts; i++) {
 		int first = (first_part + i) * part_columns, end = first + part_columns;
@@ -169,7 +189,7 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 					if (x_scale)
 						value = v16_mul(value, v16_set(x_scale[token + m]));
 				}
-				v16_store(part[p * n_tokens + m][i], value);
+				part[p * n_tokens + m][i] = value;
 			}
 		}
 	}
@@ -202,9 +222,9 @@ SIMD_INLINE void tile_product(const struct linear_args *a, const float *x, const
 #if defined(__AVX512F__)
 /* The first tile brings the panels from memory, which two streams do faster than one; later ones find them in the cache,
  * where a tile of half the size leaves room for the tokens. */
-#define TILES \
-	TOKENS(a->n_tokens < 8 ? a->n_tokens : 8, 8, 2) TOKENS(a->n_tokens, 8, 1) TOKENS(a->n_tokens, 4, 1) \
-		TOKENS(a->n_tokens, 1, 4)
+#define TILES                                           \
+	TOKENS(a->n_tokens < 8 ? a->n_tokens : 8, 8, 2) \
+	TOKENS(a->n_tokens, 8, 1) TOKENS(a->n_tokens, 4, 1) TOKENS(a->n_tokens, 1, 4)
 #elif defined(__AVX2__)
 #define TILES TOKENS(a->n_tokens, 4, 1) TOKENS(a->n_tokens, 1, 2)
 #else

@@ -140,6 +140,7 @@ typedef __m512 f32x16;
 SIMD_INLINE f32x16 v16_set(float x) { return _mm512_set1_ps(x); }
 SIMD_INLINE f32x16 v16_load(const float *p) { return _mm512_loadu_ps(p); }
 SIMD_INLINE void v16_store(float *p, f32x16 x) { _mm512_storeu_ps(p, x); }
+SIMD_INLINE f32x16 v16_add(f32x16 a, f32x16 b) { return _mm512_add_ps(a, b); }
 SIMD_INLINE f32x16 v16_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }
 SIMD_INLINE f32x16 v16_fma(f32x16 a, f32x16 b, f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
 SIMD_INLINE f32x16 v16_from_bf16(const uint16_t *p)
@@ -179,6 +180,7 @@ SIMD_INLINE void v16_store(float *p, f32x16 x)
 	v8_store(p, x.low);
 	v8_store(p + 8, x.high);
 }
+SIMD_INLINE f32x16 v16_add(f32x16 a, f32x16 b) { return (f32x16){v8_add(a.low, b.low), v8_add(a.high, b.high)}; }
 SIMD_INLINE f32x16 v16_mul(f32x16 a, f32x16 b) { return (f32x16){v8_mul(a.low, b.low), v8_mul(a.high, b.high)}; }
 SIMD_INLINE f32x16 v16_fma(f32x16 a, f32x16 b, f32x16 c)
 {

@@ -77,10 +77,12 @@ static void none_copy_end(void *state, const struct kv_guard_copy *copy)
 	(void)copy;
 }
 
-static void none_admitted(void *state, const struct kv_guard_admission *admission)
+static int none_admitted(void *state, const struct kv_guard_admission *admission, struct error *e)
 {
 	(void)state;
 	(void)admission;
+	(void)e;
+	return 0;
 }
 
 static int none_standing(void *state, uint64_t request, int logical, int32_t page)

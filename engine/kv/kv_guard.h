@@ -109,8 +109,8 @@ struct kv_guard {
 	/* Before the copy: ERR_DEVICE when the source must not be read. After it. */
 	int (*copy_begin)(void *state, const struct kv_guard_copy *copy, struct error *e);
 	void (*copy_end)(void *state, const struct kv_guard_copy *copy);
-	/* The request's pages are mapped and what was there before it is told; no step has read them. */
-	void (*request_admitted)(void *state, const struct kv_guard_admission *admission);
+	/* The request's pages are mapped and what was there before it is told; no step has read them. ERR_DEVICE: none may. */
+	int (*request_admitted)(void *state, const struct kv_guard_admission *admission, struct error *e);
 	/* Of a request that is given up as bad: KV_PAGE_… of what it maps. */
 	int (*page_standing)(void *state, uint64_t request, int logical, int32_t page);
 	/* The request maps nothing in this pool any more: it ended, was preempted or handed over. */

@@ -193,6 +193,13 @@ void kv_pool_readmit(struct kv_pool *pool, int32_t page, int references)
 		pool->free_pages[pool->n_free++] = page;
 }
 
+void kv_pool_recount(struct kv_pool *pool)
+{
+	pool->n_idle = 0;
+	for (int32_t page = 1; page < pool->geometry.n_pages; page++)
+		pool->n_idle += is_idle(pool, page);
+}
+
 int kv_pool_available(const struct kv_pool *pool)
 {
 	return pool->n_free + pool->n_idle;

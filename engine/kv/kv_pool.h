@@ -58,6 +58,9 @@ void kv_pool_quarantine(struct kv_pool *pool, int32_t page);
 /* The end of that: the page has so many holders, the cache among them, and is free without any. */
 void kv_pool_readmit(struct kv_pool *pool, int32_t page, int references);
 
+/* Counts the idle pages again. */
+void kv_pool_recount(struct kv_pool *pool);
+
 /* Pages that may still be handed out; those that requests map; all but page 0. */
 int kv_pool_available(const struct kv_pool *pool);
 int kv_pool_in_use(const struct kv_pool *pool);

@@ -144,14 +144,16 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 }
 
 /* n_shared: tokens in pages of the cache. */
-static void admission_tell(struct instance *in, const struct request *r, int n_shared)
+static void admission_tell(struct instance *in, struct request *r, int n_shared)
 {
-	in->pool->guard->request_admitted(in->pool->guard_state,
-		&(struct kv_guard_admission){.request = r->id,
-			.writer = in->writer,
-			.tokens = r->tokens,
-			.n_shared = n_shared,
-			.n_ready = r->n_computed});
+	struct kv_guard_admission a = {.request = r->id,
+		.writer = in->writer,
+		.tokens = r->tokens,
+		.n_shared = n_shared,
+		.n_ready = r->n_computed};
+
+	if (in->pool->guard->request_admitted(in->pool->guard_state, &a, r->ended ? NULL : &r->error) < 0)
+		request_fail(r);
 	in->pool->guard->audit(in->pool->guard_state);
 }
 
@@ -241,7 +243,7 @@ static bool may_index(const struct instance *in, const struct mapping *map)
 	const uint8_t *cached = in->pool->cached;
 	int i = map->n_indexed;
 
-	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]] &&
+	return in->caching && map->pages[i] > 0 && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]] &&
 		!radix_cache_holds(&in->cache, map->pages[i]);
 }
 

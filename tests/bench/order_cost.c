@@ -1,10 +1,12 @@
 /* What the fixed order of sums costs: the product's kernels against other orders, on the shapes of SmolLM2-135M, a pass
  * over all layers at a time, interleaved.
  *
- *     order_cost [ROUNDS] [THREADS]
+ *     order_cost [ROUNDS [THREADS [STEP]]]
  *
- * Prints, for each op, milliseconds of a pass and how much longer the product's order takes (median of the rounds'
- * ratios, with a 95% interval of order statistics), and the same for all ops of a step with the fastest order of each. */
+ * STEP is the number of one of the four steps; 0, the default: all. Prints, for each op, milliseconds of a pass and the
+ * product's time over that of each other order (median of the rounds' ratios, with a 95% interval of order statistics);
+ * and for a step of all ops, over the fastest of each, what the product's code takes and what the fastest code in the
+ * product's order takes: the cost of the order alone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -206,6 +208,7 @@ struct product_order {
 
 static const struct product_order product_orders[] = {
 	{"product: one sum per output", run_ours, NULL, 1},
+	{"same order, 4 panels, 1 token", run_panels, panels_4x1_1, 0},
 	{"2 sums over K (4 panels, 1 token)", run_panels, panels_4x1_2, 0},
 	{"4 sums over K (4 panels, 1 token)", run_panels, panels_4x1_4, 0},
 	{"8 sums over K (2 panels, 1 token)", run_panels, panels_2x1_8, 0},
@@ -300,6 +303,7 @@ static const struct scenario scenarios[] = {
 	{"decode, 8 requests, context 512", 8, 8, 512, 8},
 	{"prefill, 512 tokens", 1, 512, 512, 1},
 };
+enum { N_SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 struct op {
 	const char *name;
@@ -474,34 +478,45 @@ static void race_print(const struct race *r, int rounds)
 	}
 }
 
-/* Adds the product's and the fastest order's times to the step's. */
-static void race_add(const struct race *r, int clock, int rounds, double *ours, double *fastest)
+/* Whether a contender adds up in the product's order, if not by the product's code. */
+static bool in_order(const struct race *r, int i)
+{
+	return i == 0 || strncmp(order_name(r, i), "same order", strlen("same order")) == 0;
+}
+
+static int race_best(const struct race *r, int clock, int rounds, bool any_order)
 {
 	int best = 0;
 
 	for (int i = 1; i < r->n; i++)
-		if (estimate_of(r->contenders[i].seconds[clock], rounds).median <
-			estimate_of(r->contenders[best].seconds[clock], rounds).median)
+		if ((any_order || in_order(r, i)) &&
+			estimate_of(r->contenders[i].seconds[clock], rounds).median <
+				estimate_of(r->contenders[best].seconds[clock], rounds).median)
 			best = i;
-	for (int i = 0; i < rounds; i++) {
-		ours[i] += r->contenders[0].seconds[clock][i];
-		fastest[i] += r->contenders[best].seconds[clock][i];
-	}
+	return best;
 }
 
+/* Adds up a step of all its ops: the product's, the fastest in its order, the fastest of all. */
 static void step_print(const struct race races[N_OPS], int rounds)
 {
 	static const char *const names[CLOCKS] = {"wall", "work"};
 
 	for (int clock = 0; clock < CLOCKS; clock++) {
-		double ours[MOST_ROUNDS] = {0}, fastest[MOST_ROUNDS] = {0};
-		for (int o = 0; o < N_OPS; o++)
-			race_add(&races[o], clock, rounds, ours, fastest);
-		struct estimate e = ratio_of(ours, fastest, rounds);
-		printf("  step, %s: product %.3f ms, fastest order of each op %.3f ms; product / fastest %.3f [%.3f, "
+		double step[3][MOST_ROUNDS] = {0};
+		for (int o = 0; o < N_OPS; o++) {
+			const int chosen[3] = {0, race_best(&races[o], clock, rounds, false),
+				race_best(&races[o], clock, rounds, true)};
+			for (int way = 0; way < 3; way++)
+				for (int i = 0; i < rounds; i++)
+					step[way][i] += races[o].contenders[chosen[way]].seconds[clock][i];
+		}
+		struct estimate product = ratio_of(step[0], step[2], rounds),
+				order = ratio_of(step[1], step[2], rounds);
+		printf("  step, %s: fastest %.3f ms; the product takes %.3f [%.3f, %.3f] of it, its order alone %.3f "
+		       "[%.3f, "
 		       "%.3f]\n",
-			names[clock], estimate_of(ours, rounds).median * 1e3, estimate_of(fastest, rounds).median * 1e3,
-			e.median, e.low, e.high);
+			names[clock], estimate_of(step[2], rounds).median * 1e3, product.median, product.low,
+			product.high, order.median, order.low, order.high);
 	}
 	fflush(stdout);
 }
@@ -539,15 +554,18 @@ int main(int argc, char **argv)
 {
 	static struct bench b;
 	long rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 25, threads = argc > 2 ? strtol(argv[2], NULL, 10) : 2;
+	long step = argc > 3 ? strtol(argv[3], NULL, 10) : 0;
 
-	if (rounds < 1 || rounds > MOST_ROUNDS || threads < 1 || threads > 64) {
-		fprintf(stderr, "usage: order_cost [ROUNDS 1 to %d] [THREADS 1 to 64]\n", MOST_ROUNDS);
+	if (rounds < 1 || rounds > MOST_ROUNDS || threads < 1 || threads > 64 || step < 0 || step > N_SCENARIOS) {
+		fprintf(stderr, "usage: order_cost [ROUNDS 1 to %d [THREADS 1 to 64 [STEP 1 to %d]]]\n", MOST_ROUNDS,
+			N_SCENARIOS);
 		return 2;
 	}
 	bench_new(&b, (int)threads);
 	printf("%s kernels, %ld threads, %ld rounds; ms of a pass over all layers, product / order: wall | work\n",
 		cpu_backend_isa(b.backend), threads, rounds);
-	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
-		scenario_run(&b, &scenarios[i], (int)rounds);
+	for (int i = 0; i < N_SCENARIOS; i++)
+		if (step == 0 || step == i + 1)
+			scenario_run(&b, &scenarios[i], (int)rounds);
 	return 0;
 }

@@ -17,11 +17,6 @@ struct product {
 	int tokens;
 };
 
-SIMD_INLINE f32x16 v16_add(f32x16 a, f32x16 b)
-{
-	return v16_fma(a, v16_set(1.0f), b);
-}
-
 SIMD_INLINE float v16_sum(f32x16 x)
 {
 	float lane[16];
@@ -81,6 +76,7 @@ SIMD_INLINE void panel_tile(const struct product *a, int panel, int token, int f
 				panel_tile(a, panel, token, 0, a->weight->columns, n_panels, n_tokens, chains, false); \
 	}
 
+PANELS(panels_4x1_1, 4, 1, 1)
 PANELS(panels_4x1_2, 4, 1, 2)
 PANELS(panels_4x1_4, 4, 1, 4)
 PANELS(panels_2x1_8, 2, 1, 8)
