@@ -159,6 +159,18 @@ static int64_t unproved(const struct campaign *c)
 	return n;
 }
 
+/* Trials in which an answer told another request's code: in the observed runs, or under the guard. */
+static int codes_told(const struct campaign *c, int level)
+{
+	int n = 0;
+
+	for (int64_t i = 0; i < c->n_trials; i++) {
+		const struct campaign_trial *t = &c->trials[i];
+		n += t->done && (level < 0 ? t->observed.told : t->enforced[level].told) != 0;
+	}
+	return n;
+}
+
 /* A wrong token left at that level: late, or without a word. */
 static bool escaped(const struct campaign_trial *t, int level)
 {
@@ -299,8 +311,9 @@ void inject_report_json(const struct campaign *c, struct buf *out)
 	}
 	buf_printf(out,
 		"}, \"false_alarms\": %" PRId64 ", \"collateral\": %" PRId64 ", \"checked_steps\": %" PRId64
-		", \"holds\": %s, ",
-		false_alarms(c), collateral(c), checked_steps(c), inject_report_holds(c) ? "true" : "false");
+		", \"codes_told\": %d, \"holds\": %s, ",
+		false_alarms(c), collateral(c), checked_steps(c), codes_told(c, -1),
+		inject_report_holds(c) ? "true" : "false");
 	escapes_json(c, out);
 	buf_append_text(out, "}\n");
 }
@@ -429,6 +442,14 @@ static void escapes_text(const struct campaign *c, struct buf *out)
 		buf_append_char(out, '\n');
 }
 
+static void codes_text(const struct campaign *c, struct buf *out)
+{
+	buf_printf(out, "an answer told another request's code in %d observed runs", codes_told(c, -1));
+	for (int level = 0; level < c->options.n_levels; level++)
+		buf_printf(out, ", %d under %s", codes_told(c, level), level_name(c, level));
+	buf_append_text(out, "\n");
+}
+
 static void verdict_text(const struct campaign *c, struct buf *out)
 {
 	int64_t steps = checked_steps(c), alarms = false_alarms(c);
@@ -452,6 +473,7 @@ int inject_report_text(const struct campaign *c, bool color, struct buf *out, st
 			TRY(level_text(c, level, color, out, e));
 		TRY(matrix_text(c, color, out, e));
 		escapes_text(c, out);
+		codes_text(c, out);
 	}
 	verdict_text(c, out);
 	return buf_check(out, e);

@@ -35,6 +35,7 @@ static const struct {
 	FACT(FACT_SET, contaminated),
 	FACT(FACT_SET, leaked),
 	FACT(FACT_SET, touched),
+	FACT(FACT_SET, told),
 	FACT(FACT_INT, late_tokens),
 	FACT(FACT_INT, early_incidents),
 	FACT(FACT_INT, incidents),
@@ -130,7 +131,7 @@ static const char *variant_of(const struct campaign_options *o, uint64_t workloa
 {
 	struct workload w;
 
-	workload_make(&w, workload, o->model->vocab);
+	workload_make(&w, workload, o->model->vocab, &o->model->secrets);
 	return w.variant;
 }
 

@@ -134,7 +134,7 @@ static int calibrate(struct trial_model *m, struct error *e)
 		struct engine_config config = {.kv_memory = 1 << 20};
 		float amax[2 * 512];
 
-		workload_make(&w, seed, m->vocab);
+		workload_make(&w, seed, m->vocab, &m->secrets);
 		config.kv_memory = m->f32_bytes_per_token * WORKLOAD_REQUESTS * (WORKLOAD_PROMPT + WORKLOAD_GENERATED);
 		TRY(variant_parse("bf16/f32", &config.variant, e));
 		int status = stage_open(&s, &config, e);
@@ -150,6 +150,39 @@ static int calibrate(struct trial_model *m, struct error *e)
 	return 0;
 }
 
+static const char *const code_first[] = {"glass", "rubber", "paper", "metal"};
+static const char *const code_second[] = {"dog", "cow", "horse", "lion"};
+
+static int ids_take(const struct engine_text *text, const char *words, int32_t *out, int most, int *n, struct error *e)
+{
+	struct engine_ids ids;
+
+	TRY(engine_text_encode(text, str_of(words), false, &ids, e));
+	*n = ids.count <= (size_t)most ? (int)ids.count : -1;
+	for (int i = 0; i < *n; i++)
+		out[i] = ids.data[i];
+	engine_ids_free(&ids);
+	return 0;
+}
+
+/* The same words but for the code. */
+static int secrets_make(struct workload_secrets *s, const struct engine_text *text, struct error *e)
+{
+	for (int i = 0; i < WORKLOAD_SECRETS; i++) {
+		const char *first = code_first[i / 4], *second = code_second[i % 4];
+		char words[160];
+		snprintf(words, sizeof words, "Codes: Ida %s %s.\n\nQuestion: What is the code of Ida?\nAnswer:", first,
+			second);
+		TRY(ids_take(text, words, s->secrets[i].prompt, WORKLOAD_PROMPT, &s->secrets[i].n_prompt, e));
+		snprintf(words, sizeof words, " %s %s", first, second);
+		TRY(ids_take(text, words, s->secrets[i].code, WORKLOAD_CODE, &s->secrets[i].n_code, e));
+		if (s->secrets[i].n_prompt < 0 || s->secrets[i].n_code < 0)
+			return 0;
+	}
+	s->n = WORKLOAD_SECRETS;
+	return 0;
+}
+
 int trial_model_open(struct trial_model *m, const char *path, struct error *e)
 {
 	struct engine_config config = {.model = path, .threads = 1, .kv_memory = 64 << 20};
@@ -162,7 +195,11 @@ int trial_model_open(struct trial_model *m, const char *path, struct error *e)
 	m->vocab = f->vocab_size;
 	m->n_layers = f->n_layers;
 	m->f32_bytes_per_token = f->kv_bytes_per_token;
+	struct error none;
+	const struct engine_text *text = engine_own_text(engine, &none);
+	int status = text ? secrets_make(&m->secrets, text, e) : 0;
 	engine_close(engine);
+	TRY(status);
 	if (m->n_layers > 512)
 		return error_set(e, ERR_USAGE, "%s: %d layers, expected at most 512", path, m->n_layers);
 	m->kv_scales = mem_calloc(2 * (size_t)m->n_layers, sizeof *m->kv_scales, e);
@@ -201,7 +238,7 @@ int trial_clean_make(const struct trial_model *m, uint64_t workload, struct tria
 	struct fault_counter counter;
 
 	memset(out, 0, sizeof *out);
-	workload_make(&out->workload, workload, m->vocab);
+	workload_make(&out->workload, workload, m->vocab, &m->secrets);
 	TRY(fault_counter_init(&counter, e));
 	config.faults = &counter.hook;
 	int status = stage_open(&s, &config, e);
@@ -248,6 +285,31 @@ static int answer_wrong(const struct trial_answer *a, const struct trial_answer 
 	return wrong;
 }
 
+static bool holds_code(const struct trial_answer *a, const int32_t *code, int n)
+{
+	for (int at = 0; at + n <= a->n_generated; at++)
+		if (memcmp(a->tokens + at, code, (size_t)n * sizeof *code) == 0)
+			return true;
+	return false;
+}
+
+/* The code of another request of the workload, which the right answer does not hold. */
+static bool tells_code(const struct stage *s, int i, const struct trial_answer *right)
+{
+	const struct workload_secrets *secrets = &s->model->secrets;
+
+	for (int j = 0; j < s->workload->n; j++) {
+		int secret = s->workload->requests[j].secret;
+		if (j == i || secret < 0)
+			continue;
+		const int32_t *code = secrets->secrets[secret].code;
+		int n = secrets->secrets[secret].n_code;
+		if (holds_code(&s->answers[i], code, n) && !holds_code(right, code, n))
+			return true;
+	}
+	return false;
+}
+
 static void answers_compare(
 	const struct stage *s, const struct trial_clean *clean, bool enforces, struct trial_facts *out)
 {
@@ -259,6 +321,7 @@ static void answers_compare(
 		int wrong = answer_wrong(a, &clean->answers[i]);
 		bool failed = a->finish == ENGINE_FAILED, by_guard = failed && enforces && a->error == ERR_DEVICE;
 		out->wrong |= wrong ? bit : 0;
+		out->told |= wrong && tells_code(s, i, &clean->answers[i]) ? bit : 0;
 		out->failed |= by_guard ? bit : 0;
 		out->loud |= failed && !by_guard ? bit : 0;
 		out->finished |= failed ? 0 : bit;

@@ -14,6 +14,7 @@ struct trial_model {
 	int vocab, n_layers;
 	uint64_t f32_bytes_per_token; /* of K and V in f32 */
 	float *kv_scales;             /* [n_layers, 2] for fp8 caches, calibrated: not 1 */
+	struct workload_secrets secrets;
 };
 
 /* Reads the model and calibrates the scales of an fp8 cache on workloads' tokens. */
@@ -61,6 +62,7 @@ struct trial_facts {
 	uint32_t loud;     /* ended by an error of the engine's own */
 	uint32_t finished; /* answered, or withdrawn by plan */
 	uint32_t contaminated, leaked, touched; /* the oracle's word */
+	uint32_t told;                          /* the answer holds the code of another request */
 	int late_tokens;        /* wrong tokens and log-probabilities of requests in `failed` that left before */
 	int early_incidents;    /* of the guard, before the fault fired: false alarms */
 	int incidents;          /* since */

@@ -15,6 +15,7 @@ struct maker {
 	struct workload *w;
 	struct py_random rng;
 	int vocab;
+	const struct workload_secrets *secrets;
 	int32_t family[WORKLOAD_FAMILIES][WORKLOAD_PROMPT];
 };
 
@@ -66,6 +67,18 @@ static void prompt_draw(struct maker *m, int i)
 		r->tokens[r->n_tokens++] = token_draw(m);
 }
 
+/* The code that this request holds is nobody else's. */
+static void secret_draw(struct maker *m, int i)
+{
+	struct workload_request *r = &m->w->requests[i];
+
+	r->secret = i;
+	r->n_tokens = m->secrets->secrets[i].n_prompt;
+	memcpy(r->tokens, m->secrets->secrets[i].prompt, (size_t)r->n_tokens * sizeof *r->tokens);
+	r->max_tokens = m->secrets->secrets[i].n_code + 2;
+	r->logprobs_from = -1;
+}
+
 /* Most only generate, so that the cache serves their whole prompt. */
 static void request_draw(struct maker *m, int i, int step)
 {
@@ -82,6 +95,9 @@ static void request_draw(struct maker *m, int i, int step)
 	r->submit_step = step;
 	r->abort_step = below(m, 6) == 0 ? step + 1 + below(m, 8) : -1;
 	r->tenant = below(m, 2);
+	r->secret = -1;
+	if (below(m, 3) == 0 && i < m->secrets->n)
+		secret_draw(m, i);
 }
 
 static int pages_of(const struct workload *w, const struct workload_request *r)
@@ -100,9 +116,9 @@ static void pool_draw(struct maker *m)
 	w->pages = 1 + longest + (below(m, 3) ? 2 + below(m, 2 * longest) : below(m, 3));
 }
 
-void workload_make(struct workload *w, uint64_t seed, int vocab)
+void workload_make(struct workload *w, uint64_t seed, int vocab, const struct workload_secrets *secrets)
 {
-	struct maker m = {.w = w, .vocab = vocab};
+	struct maker m = {.w = w, .vocab = vocab, .secrets = secrets};
 
 	memset(w, 0, sizeof *w);
 	py_random_seed(&m.rng, seed);

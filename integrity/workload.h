@@ -12,6 +12,17 @@ enum {
 	WORKLOAD_PROMPT = 48,    /* tokens, at most */
 	WORKLOAD_GENERATED = 12, /* at most */
 	WORKLOAD_FAMILIES = 3,
+	WORKLOAD_SECRETS = 16,
+	WORKLOAD_CODE = 6, /* tokens of a code, at most */
+};
+
+/* Prompts that tell a code and ask for it, each another one: who reads a page of another's answers with that one's code. */
+struct workload_secrets {
+	int n; /* 0: the model has no tokenizer, or its tokens are too many */
+	struct {
+		int32_t prompt[WORKLOAD_PROMPT], code[WORKLOAD_CODE];
+		int n_prompt, n_code;
+	} secrets[WORKLOAD_SECRETS];
 };
 
 struct workload_request {
@@ -23,6 +34,7 @@ struct workload_request {
 	int submit_step; /* before which step of the engine it arrives */
 	int abort_step;  /* before which it is withdrawn; -1: never */
 	int tenant;
+	int secret; /* -1: none */
 };
 
 struct workload {
@@ -36,7 +48,7 @@ struct workload {
 };
 
 /* Token ids are below vocab. */
-void workload_make(struct workload *w, uint64_t seed, int vocab);
+void workload_make(struct workload *w, uint64_t seed, int vocab, const struct workload_secrets *secrets);
 
 /* The variants that workloads are drawn from; NULL after the last. */
 const char *workload_variant(int i);
