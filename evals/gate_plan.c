@@ -77,10 +77,12 @@ static int count_baseline(struct plan *p, const struct options *o, struct error 
 {
 	struct pairing pairing;
 	int status = sides_pair(o, o->baseline, o->baseline, p->policy, &pairing, e);
+	if (status == 0)
+		status = pairing_check_overlap(&pairing, e);
 	for (size_t i = 0; i < pairing.n_suites && status == 0; i++) {
 		const struct suite_pairs *suite = &pairing.suites[i];
 		for (size_t j = 0; j < suite->n; j++)
-			p->multiple_choice += suite->pairs[j].multiple_choice;
+			p->multiple_choice += !isnan(suite->pairs[j].baseline_logprob);
 		if (suite->binary)
 			status = add_suite(p, suite->suite, suite->by_state[PAIR_COMPLETE], e);
 	}
