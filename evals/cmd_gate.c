@@ -231,6 +231,14 @@ static int run_gate(struct gate *g, struct error *e)
 	return status;
 }
 
+void cmd_gate_refused(const struct options *o, const struct error *e)
+{
+	struct gate g = {.options = o};
+	console_init(&g.console, o, stdout, stderr);
+	if (!o->help && !o->plan)
+		tell_failure(&g, e);
+}
+
 int cmd_gate(const struct options *o, struct error *e)
 {
 	struct gate g = {.options = o};
