@@ -259,7 +259,7 @@ static void explain_logprob_coverage(struct endpoint *x, const struct comparison
 	if (c->logprob_items == 0)
 		snprintf(x->reason, sizeof(x->reason),
 			"delta_logprob, which the policy names, cannot be measured: neither side has an answer to a "
-			"multiple-choice item of these suites");
+			"multiple-choice item of these suites of which the right choice is known");
 	else
 		snprintf(x->reason, sizeof(x->reason),
 			"delta_logprob has the right choice's log-probability on both sides for %.1f%% of the "

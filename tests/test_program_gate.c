@@ -304,6 +304,8 @@ START_TEST(plans)
 	json_free(d);
 	outcome_free(&o);
 	struct table_files f = write_table(passes);
+	EXPECT_FAILURE(RUN("gate", "--plan", "--suite", "mmlu,mmlu_animal_classes"), 2,
+		"suites mmlu and mmlu_animal_classes hold the same items");
 	o = RUN("gate", "--plan", "--baseline", f.baseline);
 	expect_exit(&o, 0);
 	expect_in(&o.out, "pooled    critical  2000");
