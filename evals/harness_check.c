@@ -6,6 +6,8 @@
 
 #include "engine/base/buf.h"
 
+enum { MOST_METRICS = 256 }; /* with their filters */
+
 struct harness_sum {
 	char *name; /* "acc,none"; owned */
 	double sum; /* NaN: of one document it is no number */
@@ -25,6 +27,10 @@ static struct harness_sum *find(struct harness_sums *s, struct str name, struct 
 	for (size_t i = 0; i < s->count; i++)
 		if (str_is(name, s->items[i].name))
 			return &s->items[i];
+	if (s->count == MOST_METRICS) {
+		error_set(e, ERR_INPUT, "more than %d metrics of one task", MOST_METRICS);
+		return NULL;
+	}
 	if (s->count == s->capacity) {
 		size_t capacity = s->capacity ? 2 * s->capacity : 8;
 		struct harness_sum *grown = reallocarray(s->items, capacity, sizeof(*grown));
@@ -53,7 +59,7 @@ int harness_sums_add(struct harness_sums *s, const struct store_sample *sample, 
 			continue;
 		struct harness_sum *sum = find(s, value->key, e);
 		if (!sum) {
-			status = ERR_MEMORY;
+			status = e->code;
 			break;
 		}
 		sum->sum += json_is(value, JSON_NUMBER) ? json_double(value) : (double)NAN;
@@ -86,14 +92,14 @@ static bool is_mean(struct str metric, const struct json *config)
 static void append_value(struct buf *out, const char *before, double value)
 {
 	buf_append_text(out, before);
-	json_write_double(value, out);
+	json_write_double_or_null(value, out);
 }
 
 static int check_mean(const struct harness_sum *sum, double reported, struct error *e)
 {
 	double mean = sum->sum / (double)sum->documents;
 	struct buf text = {0};
-	if (isnan(mean) || fabs(mean - reported) <= 1e-9 * fmax(fabs(mean), fabs(reported)))
+	if (isnan(mean) || fabs(mean - reported) <= 1e-9 * fabs(reported))
 		return 0;
 	append_value(&text, "is ", reported);
 	append_value(&text, ", expected the mean of the samples, ", mean);
