@@ -65,7 +65,7 @@ static void append_arguments(const struct suite_item *item, struct buf *out)
 		buf_append_text(out, ", \"arg_1\": ");
 		if (item->kind == REQUEST_LOGLIKELIHOOD) {
 			buf_clear(&continuation);
-			buf_append_char(&continuation, ' ');
+			buf_append_str(&continuation, item->delimiter);
 			buf_append_str(&continuation, item->choices[i]);
 			json_write_string(buf_str(&continuation), false, out);
 		} else {
@@ -189,10 +189,10 @@ static int write_sample(void *context, const struct store_sample *sample, struct
 
 	if (strcmp(sample->task, w->task) != 0)
 		return 0;
-	if (sample->status == SAMPLE_ERROR) {
-		w->out->left_out++;
-		return 0;
-	}
+	if (sample->status == SAMPLE_ERROR)
+		return error_set(e, ERR_INPUT,
+			"%s document %" PRId64 " has no answer, which lm-evaluation-harness has no word for",
+			sample->task, sample->doc_id);
 	int i = suite_find(w->suite, sample->task, sample->doc_id);
 	if (i < 0)
 		return error_set(e, ERR_INPUT,

@@ -31,6 +31,10 @@ int store_open_reading(const char *path, struct store **out, struct error *e);
 /* Gives a run that was not finished back (it stays resumable). NULL is fine. */
 void store_close(struct store *s);
 
+/* Closes a store and, where opening it had made the file and it holds no run, removes that file again: after a failure
+ * nothing is left behind. NULL is fine. */
+void store_discard(struct store *s);
+
 const char *store_path(const struct store *s);
 
 /* Milliseconds that a write waits for another process's write. */
