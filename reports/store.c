@@ -448,7 +448,8 @@ static bool is_made_in_vain(struct store *s)
 
 void store_discard(struct store *s)
 {
-	char *path = is_made_in_vain(s) ? strdup(s->path) : NULL, *lock = path ? strdup(s->lock_path) : NULL;
+	const char *file = is_made_in_vain(s) ? sqlite3_db_filename(s->db, "main") : NULL;
+	char *path = file ? strdup(file) : NULL, *lock = path ? strdup(s->lock_path) : NULL;
 	store_close(s);
 	if (path && lock) {
 		unlink(path);
