@@ -175,9 +175,9 @@ static int check_item(const struct suite_item *item, const struct store_sample *
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++)
 		if (strcmp(hashes[i].stored, hashes[i].made) != 0)
 			return error_set(e, ERR_INPUT,
-				"%s document %" PRId64 ": the data sets give another %s (%.16s) than the one that was "
-				"answered (%.16s); expected --data with those of the run",
-				sample->task, sample->doc_id, hashes[i].name, hashes[i].made, hashes[i].stored);
+				"the data sets give another %s (%.16s) than the one that was answered (%.16s); "
+				"expected --data with those of the run",
+				hashes[i].name, hashes[i].made, hashes[i].stored);
 	return 0;
 }
 
@@ -195,9 +195,7 @@ static int write_sample(void *context, const struct store_sample *sample, struct
 			sample->task, sample->doc_id);
 	int i = suite_find(w->suite, sample->task, sample->doc_id);
 	if (i < 0)
-		return error_set(e, ERR_INPUT,
-			"%s document %" PRId64 " is not among the data sets; expected --data with those of the run",
-			sample->task, sample->doc_id);
+		return error_set(e, ERR_INPUT, "is not among the data sets; expected --data with those of the run");
 	const struct suite_item *item = suite_item(w->suite, i);
 	TRY(check_item(item, sample, e));
 	TRY_CLEANUP(status, json_parse(sample->response, "sample.response", 0, &response, e));

@@ -264,7 +264,8 @@ int store_fault_outcomes_each(
 /* In how many trials that the fault did not leave masked each check fired in the observed run, by model and site. */
 int store_fault_checks_each(
 	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
-/* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
+/* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. Before an ERR_INPUT of
+ * the visitor stand the file, the run and the item. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);
 

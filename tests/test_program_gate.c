@@ -287,6 +287,32 @@ START_TEST(one_item_word_by_word)
 }
 END_TEST
 
+/* A subject alone and within its group, twice: each is shown, none is pooled, and either can be chosen. */
+START_TEST(suites_that_overlap)
+{
+	const char *db = path_in(scratch_folder(), "a.db");
+	for (int i = 0; i < 2; i++) {
+		struct outcome o = RUN("run", "--suite", "mmlu,mmlu_animal_classes", "--db", db, "--quiet");
+		expect_exit(&o, 0);
+		outcome_free(&o);
+	}
+	struct outcome o = RUN("compare", "1", "2", "--db", db);
+	expect_exit(&o, 0);
+	expect_in(&o.out, "\nmmlu_animal_classes   40");
+	expect_in(&o.out, "No pooled row: suites mmlu and mmlu_animal_classes hold the same items");
+	ck_assert_ptr_null(strstr(buf_text(&o.out), "\npooled"));
+	outcome_free(&o);
+	EXPECT_FAILURE(RUN("gate", "--baseline", "1", "--candidate", "2", "--db", db), 2,
+		"suites mmlu and mmlu_animal_classes hold the same items", "--suite");
+	EXPECT_FAILURE(RUN("gate", "--plan", "--baseline", "1", "--db", db), 2, "hold the same items");
+	o = RUN("gate", "--baseline", "1", "--candidate", "2", "--db", db, "--suite", "mmlu");
+	expect_exit(&o, 0);
+	/* what stands beside the flips is of the same items */
+	expect_in(&o.out, "A/A: the baseline against another run of itself flips 0.00% of 480 items.");
+	outcome_free(&o);
+}
+END_TEST
+
 START_TEST(plans)
 {
 	struct outcome o = RUN("gate", "--plan", "--suite", "gsm8k,arc_easy", "--json");
@@ -329,4 +355,5 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(t, comparisons_as_json);
 	tcase_add_test(t, one_item_word_by_word);
 	tcase_add_test(t, plans);
+	tcase_add_test(t, suites_that_overlap);
 }

@@ -246,6 +246,26 @@ START_TEST(damage_is_named_by_its_item)
 }
 END_TEST
 
+static int find_damage(void *context, const struct store_sample *x, struct error *e)
+{
+	(void)context;
+	return x->doc_id == 2 ? error_set(e, ERR_INPUT, "metrics: line 1") : 0;
+}
+
+/* Who finds that a text of a row is damaged need not know where it stands. */
+START_TEST(damage_has_an_address)
+{
+	const char *path = make_store(false);
+	struct store *s = NULL;
+	char expected[4200];
+	CHECK_OK(store_open_reading(path, &s, &test_error));
+	ck_assert_int_eq(store_samples_each(s, 1, 0, "mmlu", find_damage, NULL, &test_error), ERR_INPUT);
+	snprintf(expected, sizeof(expected), "%s: run 1: suite mmlu: mmlu_anatomy document 2: metrics: line 1", path);
+	ck_assert_str_eq(test_error.message, expected);
+	store_close(s);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *t = test_case(suite, "overlap", 0);
@@ -255,5 +275,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(t, a_named_endpoint_is_judged, 0, (int)COUNT(measured));
 	tcase_add_test(t, a_policy_may_name_more_than_was_chosen);
 	t = test_case(suite, "damage", 0);
+	tcase_add_test(t, damage_has_an_address);
 	tcase_add_loop_test(t, damage_is_named_by_its_item, 0, (int)COUNT(damages));
 }
