@@ -253,10 +253,14 @@ struct verify_pages_args {           /* tables against expected tags; bounds com
 	const int32_t *block_tables; /* the tables that attend will read: [B, table_stride] */
 	int table_stride, n_sequences;
 	const int32_t *n_used;     /* [B] logical pages in use */
-	const uint64_t *expected;  /* [B, table_stride] tag of each logical page */
+	const int32_t *rows;       /* [B] row of the sequence in what is expected; NULL: the sequence's own number */
+	int expected_stride;       /* logical pages of such a row; 0: table_stride */
+	const uint64_t *expected;  /* [rows, expected_stride] tag of each logical page */
+	const int32_t *pages;      /* [rows, expected_stride] physical page of each, or NULL: any that has the tag */
 	const uint64_t *page_tags; /* [P] */
 	int n_pages;
-	int32_t *first_bad; /* [B] host: first logical page that is out of bounds or has another tag, -1: none */
+	int32_t *
+		first_bad; /* [B] host: first logical page that is out of bounds, another, or has another tag; -1: none */
 };
 
 struct copy_pages_args { /* hand-over and copy on write: page source[i] of `from` to page target[i] of `to`, with

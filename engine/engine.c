@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "engine/base/thread_pool.h"
@@ -70,21 +71,24 @@ static void kv_scale_note(struct engine_facts *facts, float scale, bool first)
 }
 
 /* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
-static void kv_scales_set(struct engine *engine, int part)
+static void kv_scales_set(struct engine *engine, int part, const float *given)
 {
 	const struct model_weights *w = &part_model(engine, part)->weights;
 	struct kv_pool *pool = &engine->pools[part];
 	struct engine_facts *facts = &engine->facts;
 
 	facts->kv_scale_min = facts->kv_scale_max = 1.0f;
-	facts->kv_scale_source = w->has_kv_scales && pool->format == KV_E4M3 ? "checkpoint" : "one";
-	if (pool->format != KV_E4M3)
+	if (pool->format != KV_E4M3) {
+		facts->kv_scale_source = "one";
 		return;
+	}
+	facts->kv_scale_source = given ? "given" : w->has_kv_scales ? "checkpoint" : "one";
 	for (int l = 0; l < w->n_layers; l++) {
 		const struct layer_weights *layer = &w->layers[l];
-		kv_pool_set_scales(pool, l, layer->k_scale, layer->v_scale);
-		kv_scale_note(facts, layer->k_scale, l == 0);
-		kv_scale_note(facts, layer->v_scale, false);
+		float k = given ? given[2 * l] : layer->k_scale, v = given ? given[2 * l + 1] : layer->v_scale;
+		kv_pool_set_scales(pool, l, k, v);
+		kv_scale_note(facts, k, l == 0);
+		kv_scale_note(facts, v, false);
 	}
 }
 
@@ -104,7 +108,7 @@ static int pool_open(struct engine *engine, const struct engine_config *config, 
 		kv_format_find(part_phase(engine, &config->variant, part)->kv), engine->facts.page_size,
 		config->kv_memory ? config->kv_memory : defaults.kv_memory,
 		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));
-	kv_scales_set(engine, part);
+	kv_scales_set(engine, part, config->kv_scales);
 	return 0;
 }
 
@@ -322,6 +326,47 @@ void engine_abort(struct engine *engine, uint64_t id)
 int engine_step(struct engine *engine, bool *idle, struct error *e)
 {
 	return scheduler_step(&engine->scheduler, idle, e);
+}
+
+static float values_amax(const float *values, size_t n)
+{
+	float amax = 0.0f;
+	for (size_t i = 0; i < n; i++)
+		amax = fmaxf(amax, fabsf(values[i]));
+	return amax;
+}
+
+int engine_kv_amax(struct engine *engine, float *amax, struct error *e)
+{
+	const struct kv_pool *pool = &engine->pools[0];
+	const struct kv_geometry *g = &pool->geometry;
+	size_t page = (size_t)g->page_size * (size_t)g->n_kv_heads * (size_t)g->head_dim;
+	float *values = mem_calloc(page, sizeof *values, e);
+
+	if (!values)
+		return ERR_MEMORY;
+	if (pool->format != KV_F32) {
+		free(values);
+		return error_set(
+			e, ERR_USAGE, "a cache in %s: calibration reads one in f32", kv_format_name(pool->format));
+	}
+	memset(amax, 0, 2 * (size_t)pool->n_layers * sizeof *amax);
+	for (int i = 0; i < 2 * pool->n_layers; i++)
+		for (int p = 1; p < g->n_pages; p++) {
+			const float *from = i % 2 ? pool->layers[i / 2].v : pool->layers[i / 2].k;
+			if (pool->references[p] == 0)
+				continue;
+			pool->backend->ops->download(
+				pool->backend, values, from + (size_t)p * page, page * sizeof *values);
+			amax[i] = fmaxf(amax[i], values_amax(values, page));
+		}
+	free(values);
+	return 0;
+}
+
+int engine_cpu_backend(int threads, struct backend **out, struct error *e)
+{
+	return cpu_backend_new(or_default(threads, thread_count_default()), NULL, out, e);
 }
 
 void engine_cache_clear(struct engine *engine)

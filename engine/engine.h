@@ -10,10 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/error.h"
+#include "engine/base/json_strict.h"
 #include "engine/base/str.h"
+#include "engine/text/tool_call.h"
 
 struct backend;
 struct comm;
@@ -55,6 +58,7 @@ struct engine_config {
 	int chunk;                    /* longest piece of a prefill. 0: max_batch_tokens */
 	int max_requests;             /* requests that run at a time. 0: 32 */
 	bool no_prefix_cache;         /* every prompt is computed whole */
+	const float *kv_scales;       /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
 	bool pad_decode;              /* decode batches are filled up to powers of two with rows on page 0 */
 	struct backend *backend;      /* NULL: CPU. Owned by the engine once it is open. */
 	struct comm *comm;            /* NULL: a group of one */
@@ -86,7 +90,7 @@ struct engine_facts {         /* what does not change while the engine is open *
 	double load_seconds;
 	float kv_scale_min, kv_scale_max; /* of the fp8 cache's scales: 1 unless the checkpoint has them */
 	bool head_untied; /* config.json ties the head to the embedding, but the checkpoint holds another: that one is used */
-	const char *kv_scale_source; /* "checkpoint" or "one" */
+	const char *kv_scale_source; /* "given", "checkpoint" or "one" */
 };
 const struct engine_facts *engine_facts(const struct engine *engine);
 
@@ -183,6 +187,14 @@ struct engine_result {
 	double seconds_to_first, seconds; /* from submission: to the first token, to the end */
 };
 
+/* Largest |K| and |V| of each layer that the pages hold: [n_layers, 2]. Over a calibration text, amax / 448 are the scales
+ * of an fp8 cache. ERR_USAGE unless the cache is f32. */
+int engine_kv_amax(struct engine *engine, float *amax, struct error *e);
+
+/* The CPU backend by itself, for those who watch what it is given: to be handed in as engine_config.backend. threads as
+ * there. */
+int engine_cpu_backend(int threads, struct backend **out, struct error *e);
+
 /* Empties the prefix cache, of what no running request maps. */
 void engine_cache_clear(struct engine *engine);
 
@@ -241,5 +253,35 @@ int32_t engine_text_eos(const struct engine_text *text);
 const char *engine_text_fingerprint(const struct engine_text *text);
 /* sha256 of the model's chat template, "" without one. */
 const char *engine_text_template_hash(const struct engine_text *text);
+
+/* ---- chat templates: also without weights and tokenizer ---- */
+
+struct engine_template;
+
+/* The chat templates of a model. which: NULL for its default one (and the one for tools, where it has such), a name
+ * among those it has, or the path of a file. model NULL: a file alone, without special tokens. A model without a
+ * template and a name that it does not have are ERR_INPUT; what cannot be parsed is ERR_INPUT with file and line. */
+int engine_template_open(const char *model, const char *which, struct engine_template **out, struct error *e);
+void engine_template_close(struct engine_template *t);
+
+
+
+
+struct engine_chat {
+	const struct json *messages;  /* an array of objects; NULL: None */
+	const struct json *tools;     /* an array of objects; NULL: None */
+	const struct json *variables; /* an object whose other members are variables; or NULL */
+	bool add_generation_prompt;   /* unless a variable of that name says otherwise */
+	const struct tm *now;         /* what strftime_now tells */
+};
+
+/* Appends the conversation as transformers' apply_chat_template writes it. *asked_for_date: whether the template wanted to
+ * know the time; may be NULL. Errors: "FILE:LINE: cause". */
+int engine_template_render(const struct engine_template *t, const struct engine_chat *chat, bool *asked_for_date,
+	struct buf *out, struct error *e);
+
+/* The text of the template in use (for tools), and its sha256. Borrowed. */
+struct str engine_template_source(const struct engine_template *t, bool tools);
+const char *engine_template_hash(const struct engine_template *t, bool tools);
 
 #endif

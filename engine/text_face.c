@@ -4,7 +4,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/base/json_strict.h"
+#include "engine/text/chat_sources.h"
 #include "engine/text/encode_pair.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_gguf.h"
@@ -15,35 +15,15 @@ struct engine_text {
 	char template_hash[SHA256_HEX_SIZE]; /* "" without a template */
 };
 
-/* The template is text under chat_template in tokenizer_config.json, or a file of its own in newer folders. */
 static int template_hash_read(const char *model, char out[SHA256_HEX_SIZE], struct error *e)
 {
-	static const char *const names[] = {"chat_template.jinja", "tokenizer_config.json"};
-	int status = 0;
-
-	out[0] = '\0';
-	for (int i = 0; i < 2 && out[0] == '\0' && status == 0; i++) {
-		struct json_document *document = NULL;
-		struct buf text = {0};
-		char *path = path_join(model, names[i], e);
-		if (!path)
-			return ERR_MEMORY;
-		if (file_exists(path))
-			status = file_read(path, &text, e);
-		if (status == 0 && i == 0 && text.length > 0)
-			sha256_hex(text.data, text.length, out);
-		if (status == 0 && i == 1 && text.length > 0)
-			status = json_parse(buf_str(&text), path, JSON_LAST_KEY_WINS, &document, e);
-		if (document) {
-			const struct json *chat = json_get(json_root(document), "chat_template");
-			if (json_is(chat, JSON_STRING))
-				sha256_hex(chat->text.data, chat->text.length, out);
-		}
-		json_free(document);
-		buf_free(&text);
-		free(path);
-	}
-	return status;
+	struct chat_sources sources;
+	TRY(chat_sources_read(model, &sources, e));
+	const struct chat_source *source = chat_sources_find(&sources, "default");
+	if (source)
+		sha256_hex(source->text, source->length, out);
+	chat_sources_free(&sources);
+	return 0;
 }
 
 static int folder_text_open(const char *folder, struct engine_text *t, struct error *why, struct error *e)

@@ -31,7 +31,10 @@ struct options {
 	int sample;   /* 0: all */
 	bool has_seed;
 	uint64_t seed;
-	const char *guard;                         /* NULL or "none" */
+	const char *guard;      /* NULL or "none" */
+	const char *guard_mode; /* "enforce" or "observe"; NULL: enforce */
+	int audit_every;        /* steps; 0: default */
+	bool log_json;
 	int threads;                               /* 0: all */
 	int page_size;                             /* 0: default */
 	uint64_t kv_memory;                        /* bytes; 0: default */
@@ -40,11 +43,25 @@ struct options {
 	double deadline; /* seconds of a request; 0: none */
 	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
+	const char *text; /* run: what divergence reads; NULL: the baseline's answers */
+	/* export, import */ const char *lm_eval;
+	const char *renames[CLI_MAX_LIST]; /* OLD=NEW */
+	int n_renames;
 	const char *html, *markdown, *csv; /* files to write; NULL: none */
 	const char *shard;                 /* run: "I/N"; NULL: the whole */
 	enum color_mode color;
 
 	/* tokenize */ bool ids, json_lines;
+	/* chat templates */
+	const char *template;           /* NULL: the model's default */
+	const char *date;               /* NULL: now */
+	bool apply_chat_template;       /* run, prompts */
+	const char *multiturn;          /* NULL, "true" or "false" */
+	const char *system_instruction; /* NULL: none */
+	bool chat;                      /* generate */
+	const char *tools;              /* generate: a file; NULL: none */
+	const char *tool_format;        /* NULL: as the template shows */
+
 	/* generate */ const char *prompt, *prompts;
 	const char *stops[CLI_MAX_LIST];
 	int n_stops;
@@ -59,11 +76,16 @@ struct options {
 	bool plan;
 	/* compare */ bool flips;
 	/* diff */ const char *item;
+	/* inject */ const char *guards[CLI_MAX_LIST], *sites[CLI_MAX_LIST], *replay;
+	int n_guards, n_sites, trials; /* 0: default */
+	bool exhaustive, list_sites;
 	/* bench */ bool machine;
 	const char *concurrency[CLI_MAX_LIST];
 	int n_concurrency, input, output, repeat; /* 0: default */
 	int shared_prefix;
 	bool residents;
+	/* overhead */ const char *arms[CLI_MAX_LIST];
+	int n_arms, blocks;
 	const char *random_weights; /* config.json; NULL: a model */
 	char *text_storage;         /* owned: copies that the parser split */
 };
@@ -72,7 +94,8 @@ struct options {
 typedef int command_function(const struct options *o, struct error *e);
 
 command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_logprobs, cmd_prompts, cmd_rescore,
-	cmd_bench, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate;
+	cmd_bench, cmd_overhead, cmd_inject, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate,
+	cmd_export, cmd_import;
 
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged

@@ -9,6 +9,7 @@
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 #include "evals/option_values.h"
+#include "evals/run_guard.h"
 #include "evals/variant_facts.h"
 
 enum {
@@ -31,6 +32,7 @@ struct bench {
 	int repeat;
 	char kv[CLI_MAX_LIST][VARIANT_NAME_SIZE]; /* KV formats for which it was found how many requests fit */
 	int n_kv;
+	struct run_guard guard; /* of the engine in hand */
 	struct bench_report report;
 };
 
@@ -169,12 +171,12 @@ static int levels_run(struct bench *b, struct engine *engine, const char *varian
 	TRY(fit_check(b, engine_facts(engine), e));
 	if (b->run_id == 0)
 		TRY(run_begin(b, engine, e));
-	TRY(variant_facts_put(b->store, engine, variant, &none, variant_id, e));
+	TRY(variant_facts_put(b->store, engine, variant, &none, &b->guard.guard, variant_id, e));
 	for (int i = 0; i < b->n_concurrency; i++) {
 		console_note(&b->console, "%s, %d at a time", variant, b->concurrency[i]);
 		TRY(level_run(b, engine, variant, *variant_id, b->concurrency[i], &load, e));
 	}
-	return variant_facts_put(b->store, engine, variant, &none, variant_id, e);
+	return variant_facts_put(b->store, engine, variant, &none, &b->guard.guard, variant_id, e);
 }
 
 /* ---- residents ---- */
@@ -219,13 +221,17 @@ static int residents_measure(struct bench *b, struct engine_config config, const
 	const struct engine_facts *f, struct error *e)
 {
 	int64_t page = f->page_size, pages = (int64_t)f->kv_tokens / page, whole = b->load.input + b->load.output - 1;
-	int64_t guess = pages / ((whole + page - 1) / page), most = pages / ((b->load.input + page - 1) / page) + 1;
+	/* what can be there whole at one time: more may run without waiting where short answers end before others begin */
+	int64_t guess = pages / ((whole + page - 1) / page), most = guess;
 	int64_t started = utc_now();
 	struct engine *engine;
 	int residents = 0;
 
-	most = most > MOST_CONCURRENCY ? MOST_CONCURRENCY : most;
-	guess = guess > most ? most : guess;
+	if (most > MOST_CONCURRENCY) {
+		console_note(&b->console, "%s: no more than %d requests are tried; the pages would do for %lld",
+			config.variant.name, MOST_CONCURRENCY, (long long)guess);
+		most = guess = MOST_CONCURRENCY;
+	}
 	config.max_requests = (int)most;
 	config.max_batch_tokens = probe_tokens(b, f, most);
 	TRY(engine_open(&config, &engine, e));
@@ -272,11 +278,17 @@ static int bench_variant(struct bench *b, const char *text, struct error *e)
 		config.max_requests = b->most;
 	config.progress = console_loading;
 	config.progress_context = &b->console;
+	TRY(run_guard_init(&b->guard, b->options, e));
+	b->guard.store = b->store;
+	b->guard.variant = config.variant.name;
+	config.guard = &b->guard.guard.table;
 	TRY(engine_open(&config, &engine, e));
 	struct engine_facts facts = *engine_facts(engine);
 	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, facts.load_seconds);
 	int status = levels_run(b, engine, config.variant.name, &variant_id, e);
 	engine_close(engine);
+	if (status == 0)
+		status = run_guard_check(&b->guard, e);
 	TRY(status);
 	kv_name(&config.variant, kv);
 	return b->options->residents && !kv_is_known(b, kv) ? residents_measure(b, config, kv, variant_id, &facts, e)

@@ -6,6 +6,7 @@
 #include "engine/base/json_strict.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/divergence.h"
 #include "evals/suite.h"
 #include "reports/store_care.h"
 #include "reports/store_merge.h"
@@ -195,24 +196,34 @@ static int open_source(struct sources *s, const char *address, struct error *e)
 	return 0;
 }
 
-static void mean(const double *values, int n, double *value, double *stderr_value)
+static struct store_mean mean(const double *values, int n)
 {
 	struct metric_summary summary;
 	metric_mean("", values, n, &summary);
-	*value = summary.value;
-	*stderr_value = summary.stderr_value;
+	return (struct store_mean){summary.n, summary.value, summary.stderr_value};
+}
+
+static struct store_mean pool(const struct store_mean *tasks, int n)
+{
+	struct metric_summary parts[STORE_TASKS_MAX], summary;
+	for (int i = 0; i < n; i++)
+		parts[i] = (struct metric_summary){
+			.n = tasks[i].n, .value = tasks[i].value, .stderr_value = tasks[i].stderr_value};
+	metric_pool("", parts, n, &summary);
+	return (struct store_mean){summary.n, summary.value, summary.stderr_value};
 }
 
 static int merge_sources(struct db *d, struct sources *s, struct error *e)
 {
 	const struct options *o = d->options;
+	static const struct store_math math = {mean, pool, divergence_own_results};
 	int64_t run_id = 0;
 	for (int i = 1; i < o->n_arguments; i++)
 		TRY(open_source(s, o->arguments[i], e));
 	if (o->n_arguments == 1)
 		TRY(open_source(s, d->path, e));
 	TRY(store_open(d->path, &d->store, e));
-	TRY(store_merge(d->store, s->shards, s->n_shards, mean, &run_id, e));
+	TRY(store_merge(d->store, s->shards, s->n_shards, &math, &run_id, e));
 	if (o->json)
 		buf_printf(&d->out, "{\"schema_version\": 1, \"run\": %" PRId64 ", \"shards\": %zu}\n", run_id,
 			s->n_shards);

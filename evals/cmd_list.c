@@ -5,6 +5,7 @@
 #include "engine/base/json_strict.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/divergence.h"
 #include "evals/model_path.h"
 #include "evals/run_report.h"
 #include "evals/suite.h"
@@ -153,6 +154,18 @@ static void suite_row(const struct suite_facts *f, struct table *t)
 	table_add(t, str_of(f->definition));
 }
 
+/* Divergence has no items of its own: it reads what the others leave. */
+static struct suite_facts divergence_facts(void)
+{
+	struct suite_facts f = {.name = divergence_suite,
+		.definition = divergence_definition,
+		.kind = REQUEST_LOGLIKELIHOOD,
+		.metrics = divergence_metrics};
+	while (divergence_metrics[f.n_metrics])
+		f.n_metrics++;
+	return f;
+}
+
 /* Sizes are those of the data sets at hand: "-" where they lack the suite's files. */
 static int list_suites(const char *data_folder, bool json, bool color, struct buf *out, struct error *e)
 {
@@ -170,11 +183,16 @@ static int list_suites(const char *data_folder, bool json, bool color, struct bu
 			suite_json(&f, out);
 		}
 	}
+	f = divergence_facts();
+	suite_row(&f, &t);
 	int status = 0;
-	if (json)
+	if (json) {
+		buf_append_text(out, ", ");
+		suite_json(&f, out);
 		buf_append_text(out, "]}\n");
-	else
+	} else {
 		status = table_write(&t, color, out, e);
+	}
 	table_free(&t);
 	return status < 0 ? status : buf_check(out, e);
 }

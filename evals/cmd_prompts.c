@@ -3,6 +3,7 @@
 
 #include "engine/base/file.h"
 #include "engine/engine.h"
+#include "evals/chat_setup.h"
 #include "evals/cli.h"
 #include "evals/model_path.h"
 #include "evals/suite.h"
@@ -53,10 +54,11 @@ static int write_suite(
 	return buf_check(out, e);
 }
 
-/* What a suite that counts tokens needs of --model. */
-static int open_text(const struct options *o, struct suite_options *options, struct engine_text **text, struct error *e)
+/* What a suite that counts tokens or holds conversations needs of --model. */
+static int open_text(const struct options *o, struct suite_options *options, struct engine_text **text,
+	struct chat_setup *chat, struct error *e)
 {
-	bool needed = false;
+	bool needed = o->apply_chat_template;
 	for (int i = 0; i < o->n_suites; i++)
 		needed = needed || suite_needs_model(o->suites[i]);
 	char *model = NULL;
@@ -66,7 +68,13 @@ static int open_text(const struct options *o, struct suite_options *options, str
 	int status = engine_text_open(model, text, e);
 	if (status == 0)
 		status = engine_context_length(model, &options->max_positions, e);
+	if (status == 0)
+		status = chat_setup_open(chat, o, model, e);
 	options->text = *text;
+	options->conversations = chat->conversations;
+	options->no_conversations = &chat->why;
+	options->tool_format = chat->tool_format;
+	options->now = &chat->now;
 	free(model);
 	return status;
 }
@@ -80,11 +88,15 @@ static int write_suites(const struct options *o, const char *data_folder, struct
 		.limit = o->limit,
 		.sample = o->sample,
 		.seed = o->has_seed ? o->seed : HARNESS_SEED,
+		.apply_chat_template = o->apply_chat_template,
+		.multiturn = chat_is_multiturn(o),
+		.system_instruction = o->system_instruction,
 	};
 	struct buf out = {0};
 	struct engine_text *text = NULL;
+	struct chat_setup chat = {0};
 	int status = 0;
-	TRY_CLEANUP(status, open_text(o, &options, &text, e));
+	TRY_CLEANUP(status, open_text(o, &options, &text, &chat, e));
 	if (o->hashes)
 		buf_append_text(&out, "task\tdoc_id\tdoc_hash16\tprompt_hash16\ttarget_hash16\n");
 	for (int i = 0; i < o->n_suites; i++)
@@ -92,6 +104,7 @@ static int write_suites(const struct options *o, const char *data_folder, struct
 	fwrite(buf_text(&out), 1, out.length, stdout);
 cleanup:
 	engine_text_close(text);
+	chat_setup_close(&chat);
 	buf_free(&out);
 	return status;
 }
@@ -111,6 +124,8 @@ int cmd_prompts(const struct options *o, struct error *e)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected --suite with one or more suites"));
 	if (o->hashes == o->samples)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: expected either --hashes or --samples"));
+	if (chat_options_check(o, e) < 0)
+		return error_exit_code(e->code);
 	if (o->n_arguments > 0)
 		return error_exit_code(error_set(e, ERR_USAGE, "prompts: unexpected argument \"%s\"", o->arguments[0]));
 	char *bundled = o->data ? NULL : bundled_data(e);

@@ -7,6 +7,7 @@
 #include "evals/console.h"
 #include "evals/report_items.h"
 #include "reports/html.h"
+#include "reports/report_faults.h"
 #include "reports/report_html.h"
 #include "reports/report_tables.h"
 #include "reports/report_verdict.h"
@@ -270,6 +271,9 @@ static int run_tables(const struct report *r, struct table_list *out, struct err
 	TRY(report_capacity_table(&r->data, out, e));
 	TRY(report_speed_tables(&r->data, out, e));
 	TRY(report_overhead_table(&r->data, out, e));
+	TRY(report_fault_outcomes_table(&r->data, out, e));
+	for (size_t i = 0; i < r->data.n_runs; i++)
+		TRY(report_fault_checks_table(&r->data.runs[i], out, e));
 	TRY(report_latency_table(&r->data, out, e));
 	return report_errors_table(&r->data, out, e);
 }

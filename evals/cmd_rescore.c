@@ -1,12 +1,25 @@
 /* `assay rescore`: filters and metrics on responses that another program, or an earlier run, recorded. */
+#include "evals/bfcl.h"
 #include "evals/cli.h"
 #include "evals/console.h"
+#include "evals/json_schema.h"
 #include "evals/suite.h"
+#include "evals/tool_verdict.h"
 
 static int rescore(const struct options *o, struct buf *out, struct error *e)
 {
 	if (o->n_suites == 1 && strcmp(o->suites[0], "filters") == 0)
 		return suite_rescore_filters(o->arguments[0], out, e);
+	if (o->n_suites == 1 && strcmp(o->suites[0], "bfcl") == 0)
+		return bfcl_rescore(o->data, o->arguments[0], out, e);
+	if (o->n_suites == 1 && strcmp(o->suites[0], "schema") == 0)
+		return json_schema_rescore(o->arguments[0], out, e);
+	if (o->n_suites == 1 && strcmp(o->suites[0], "toolcall") == 0) {
+		enum tool_format format = TOOL_FORMAT_NONE;
+		if (o->tool_format)
+			TRY(tool_format_parse(o->tool_format, &format, e));
+		return tool_calls_rescore(o->arguments[0], format, out, e);
+	}
 	struct rescore_report report;
 	TRY(suite_rescore(o->suites, o->n_suites, o->data, o->arguments[0], out, &report, e));
 	struct console console;

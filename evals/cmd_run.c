@@ -1,12 +1,17 @@
 #include <errno.h>
 
+#include "evals/chat_date.h"
 #include "evals/cli.h"
 #include "evals/command_line.h"
 #include "evals/console.h"
+#include "evals/divergence.h"
+#include "evals/run_divergence.h"
+#include "evals/run_guard.h"
 #include "evals/run_plan.h"
 #include "evals/run_report.h"
 #include "evals/run_suite.h"
 #include "evals/suite_task.h"
+#include "evals/trigger.h"
 #include "evals/variant_facts.h"
 #include "reports/store.h"
 
@@ -15,9 +20,35 @@ struct run {
 	struct console console;
 	struct store *store;
 	int64_t run_id;
+	int64_t baseline_id;              /* the first variant; 0 before it is put */
+	struct target *baseline;          /* the first variant, open as long as divergence needs it; owned */
+	struct divergence_source *source; /* what the first variant left to read; owned */
+	int items;
 	int errors; /* items without an answer */
 	struct error first_error;
+	struct run_guard guard; /* of the variant in hand */
+	struct buf guards;      /* what is said of it, a line per variant */
 };
+
+/* What the chat template did to the prompts that a reader of the results should know. */
+static void chat_note(struct run *r)
+{
+	char date[CHAT_DATE_SIZE];
+	bool asked = false;
+	struct console *c = &r->console;
+	chat_date_print(&r->plan.chat.now, date);
+	for (int i = 0; i < r->plan.n_suites; i++) {
+		const struct suite_chat *chat = suite_chat(r->plan.suites[i]);
+		asked |= chat->asked_for_date;
+		if (chat->systems_dropped > 0)
+			console_note(c, "%s: the chat template refuses system messages: %d prompts go without theirs",
+				suite_name(r->plan.suites[i]), chat->systems_dropped);
+	}
+	if (asked)
+		console_note(c,
+			"the chat template is told the date %s; --date %s makes the same prompts on another day", date,
+			date);
+}
 
 /* Goes on with an interrupted run of this configuration, or starts one. */
 static int run_begin(struct run *r, struct engine *engine, struct error *e)
@@ -40,7 +71,8 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		.model = r->plan.model,
 		.model_fingerprint = fingerprint,
 		.tokenizer_hash = engine_text_fingerprint(r->plan.text),
-		.template_hash = engine_text_template_hash(r->plan.text),
+		.template_hash = r->plan.chat.conversations ? engine_template_hash(r->plan.chat.conversations, false)
+							    : engine_text_template_hash(r->plan.text),
 		.numerics_id = facts->numerics,
 		.for_gating = run_plan_for_gating(&r->plan),
 		.provenance = buf_str(&provenance)};
@@ -53,6 +85,7 @@ static int run_begin(struct run *r, struct engine *engine, struct error *e)
 		r->run_id = run_id;
 		console_note(&r->console, "run %lld %s in %s", (long long)run_id, resumed ? "goes on" : "starts",
 			r->plan.db);
+		chat_note(r);
 	}
 	buf_free(&provenance);
 	buf_free(&command);
@@ -74,20 +107,62 @@ static void outcome_note(struct run *r, const char *label, const struct suite_ou
 	if (o->errors > 0 && r->errors == 0)
 		r->first_error = o->first_error;
 	r->errors += o->errors;
+	r->items += o->items;
+}
+
+static int suite_run(struct run *r, struct suite *suite, struct target *target, const char *name, int64_t variant_id,
+	struct error *e)
+{
+	struct suite_outcome outcome;
+	char label[128];
+	snprintf(label, sizeof label, "%s %s", suite_name(suite), name);
+	int status = run_suite(
+		r->store, r->run_id, variant_id, suite, r->plan.shard, target, &r->console, label, &outcome, e);
+	outcome_note(r, label, &outcome);
+	return status;
+}
+
+/* What the first variant leaves for the others to be measured by. */
+static int source_make(struct run *r, struct target *target, const char *name, int64_t variant_id, struct error *e)
+{
+	const struct divergence_plan *d = &r->plan.divergence;
+	int most = engine_facts(target_engine(target))->max_positions;
+
+	if (d->reading.count)
+		return divergence_source_text(&d->reading, r->plan.text, most, r->plan.options->limit, &r->source, e);
+	if (d->answered) {
+		console_note(&r->console, "divergence reads %s's own answers: it answers %s first", name,
+			suite_name(d->answered));
+		TRY(suite_run(r, d->answered, target, name, variant_id, e));
+	}
+	struct suite *const *suites = d->answered ? &d->answered : r->plan.suites;
+	return divergence_source_answers(r->store, r->run_id, variant_id, suites, d->answered ? 1 : r->plan.n_suites,
+		r->plan.text, most, &r->source, e);
+}
+
+static int divergence_run(struct run *r, struct target *target, const char *name, int64_t variant_id, struct error *e)
+{
+	struct suite_outcome outcome;
+	char label[128];
+
+	if (!r->source)
+		TRY(source_make(r, target, name, variant_id, e));
+	snprintf(label, sizeof label, "%s %s", divergence_suite, name);
+	int status = run_divergence(r->store, r->run_id, variant_id, r->source, r->plan.shard,
+		r->baseline ? target_engine(r->baseline) : NULL, target_engine(target), DIVERGENCE_ROWS_BYTES,
+		&r->console, label, &outcome, e);
+	outcome_note(r, label, &outcome);
+	return status;
 }
 
 static int suites_run(struct run *r, struct target *target, int64_t variant_id, const char *name, struct error *e)
 {
+	r->baseline_id = r->baseline_id ? r->baseline_id : variant_id;
 	for (int s = 0; s < r->plan.n_suites; s++) {
-		struct suite_outcome outcome;
-		char label[128];
-		snprintf(label, sizeof label, "%s %s", suite_name(r->plan.suites[s]), name);
-		int status = run_suite(r->store, r->run_id, variant_id, r->plan.suites[s], r->plan.shard, target,
-			&r->console, label, &outcome, e);
-		outcome_note(r, label, &outcome);
-		TRY(status);
+		TRY(suite_run(r, r->plan.suites[s], target, name, variant_id, e));
+		TRY(trigger_put(r->store, r->run_id, r->baseline_id, variant_id, r->plan.suites[s], e));
 	}
-	return 0;
+	return r->plan.divergence.wanted ? divergence_run(r, target, name, variant_id, e) : 0;
 }
 
 static int variant_run(struct run *r, struct target *target, const char *name, struct error *e)
@@ -97,10 +172,11 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 	int64_t variant_id;
 
 	TRY(variant_counts_stored(r->store, r->run_id, name, &before, e));
-	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, e));
+	TRY(variant_facts_put(r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, e));
 	int status = suites_run(r, target, variant_id, name, e);
 	/* again, with what the engine counted meanwhile: also of a run that was interrupted */
-	int put = variant_facts_put(r->store, target_engine(target), name, &before, &variant_id, &not_put);
+	int put = variant_facts_put(
+		r->store, target_engine(target), name, &before, &r->guard.guard, &variant_id, &not_put);
 	if (status == 0 && put < 0)
 		*e = not_put;
 	return status < 0 ? status : put;
@@ -115,6 +191,9 @@ static int variants_run(struct run *r, struct error *e)
 
 		config->progress = console_loading;
 		config->progress_context = &r->console;
+		TRY(run_guard_init(&r->guard, r->plan.options, e));
+		r->guard.variant = config->variant.name;
+		config->guard = &r->guard.guard.table;
 		TRY(engine_open(config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
@@ -128,11 +207,17 @@ static int variants_run(struct run *r, struct error *e)
 			engine_close(engine);
 			return status;
 		}
+		r->guard.store = r->store;
 		TRY(target_new(engine, r->plan.text, &target, e));
 		target_set_deadline(target, r->plan.options->deadline);
 		status = variant_run(r, target, config->variant.name, e);
-		target_delete(target);
+		if (status == 0 && r->plan.divergence.wanted && i == 0)
+			r->baseline = target;
+		else
+			target_delete(target);
 		TRY(status);
+		TRY(run_guard_check(&r->guard, e));
+		run_guard_print(&r->guard, &r->guards);
 	}
 	return 0;
 }
@@ -159,7 +244,8 @@ static bool shows_part(void *context, const char *suite, const char *task)
 static void append_next(const struct run *r, struct buf *text)
 {
 	buf_printf(text, "\nEvery answer is in %s (run %lld). Next:\n  %s show %lld --samples %s", r->plan.db,
-		(long long)r->run_id, program_invocation_name, (long long)r->run_id, suite_name(r->plan.suites[0]));
+		(long long)r->run_id, program_invocation_name, (long long)r->run_id,
+		r->plan.n_suites ? suite_name(r->plan.suites[0]) : divergence_suite);
 	if (r->plan.options->db)
 		buf_printf(text, " --db %s", r->plan.db);
 	buf_append_char(text, '\n');
@@ -189,6 +275,7 @@ static int report_print(struct run *r, struct error *e)
 		const struct report_filter parts = {shows_part, &r->plan};
 		status = run_report_tables(r->store, r->run_id, r->plan.options->verbose ? NULL : &parts,
 			r->console.color_output, &text, e);
+		buf_append_str(&text, buf_str(&r->guards));
 		if (status == 0 && !r->plan.options->quiet)
 			append_next(r, &text);
 	}
@@ -222,7 +309,7 @@ static int run_all(struct run *r, struct error *e)
 	interrupt_handlers_install();
 	TRY(store_open(r->plan.db, &r->store, e));
 	int status = variants_run(r, e);
-	bool nothing = r->errors == run_plan_items(&r->plan) * r->plan.n_variants;
+	bool nothing = r->errors == r->items;
 	if (r->run_id > 0) {
 		struct error finish = {0};
 		enum run_status end = status == 0 && r->errors == 0 ? RUN_COMPLETE
@@ -237,7 +324,8 @@ static int run_all(struct run *r, struct error *e)
 	TRY(status);
 	TRY(report_print(r, e));
 	if (nothing)
-		return error_set(e, ERR_EMPTY, "no item was answered: %s", r->first_error.message);
+		return error_set(
+			e, ERR_EMPTY, "no item was answered: %s", r->items ? r->first_error.message : "there is none");
 	if (r->errors > 0)
 		return error_set(
 			e, ERR_LIMIT, "items without an answer: %d; the first: %s", r->errors, r->first_error.message);
@@ -250,7 +338,10 @@ int cmd_run(const struct options *o, struct error *e)
 
 	console_init(&r.console, o, stdout, stderr);
 	int status = run_all(&r, e);
+	divergence_source_free(r.source);
+	target_delete(r.baseline);
 	store_close(r.store);
+	buf_free(&r.guards);
 	run_plan_free(&r.plan);
 	return error_exit_code(status);
 }

@@ -72,7 +72,8 @@ void text_append_clipped(struct buf *out, struct str s, int columns);
 /* "1.8 MiB", "512 B". */
 void text_append_bytes(struct buf *out, int64_t bytes);
 
-/* "0.6510 ± 0.0131", "0.6510 ± n/a" for a NaN as error. */
+/* "0.6510 ± 0.0131", "0.6510 ± n/a" for a NaN as error; more digits where these would show nothing: "1.20e-05 ±
+ * 2.31e-06", "0.999897 ± 0.000017". */
 void text_append_estimate(struct buf *out, double value, double stderr_value);
 
 /* ---- Tables ---- */

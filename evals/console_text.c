@@ -79,14 +79,19 @@ void text_append_bytes(struct buf *out, int64_t bytes)
 
 void text_append_estimate(struct buf *out, double value, double stderr_value)
 {
+	bool tiny = fabs(value) < 0.001 && value != 0;
+	bool sharp = stderr_value > 0 && stderr_value < 0.00005;
+	const char *format = tiny ? "%.2e" : sharp ? "%.6f" : "%.4f";
 	if (isnan(value))
 		buf_append_text(out, "n/a");
 	else
-		buf_printf(out, "%.4f", value);
-	if (isnan(stderr_value))
+		buf_printf(out, format, value);
+	if (isnan(stderr_value)) {
 		buf_append_text(out, " ± n/a");
-	else
-		buf_printf(out, " ± %.4f", stderr_value);
+		return;
+	}
+	buf_append_text(out, " ± ");
+	buf_printf(out, format, stderr_value);
 }
 
 /* ---- Tables ---- */

@@ -1,7 +1,5 @@
 #include "evals/engine_options.h"
 
-#include <string.h>
-
 #include "engine/base/json_strict.h"
 
 int engine_options(
@@ -18,8 +16,6 @@ int engine_options(
 		.pad_decode = o->pad_decode,
 		.random_weights = o->random_weights != NULL,
 		.weights_seed = o->has_seed ? o->seed : 0};
-	if (o->guard && strcmp(o->guard, "none") != 0)
-		return error_set(e, ERR_USAGE, "--guard %s: this version has the level 'none' only", o->guard);
 	return variant_parse(variant ? variant : "bf16/bf16", &out->variant, e);
 }
 
@@ -36,5 +32,6 @@ void engine_options_json(const struct options *o, const struct engine_facts *f, 
 		json_write_double(o->deadline, out);
 	else
 		buf_append_text(out, "null");
-	buf_append_text(out, ", \"guard\": \"none\"}");
+	buf_printf(out, ", \"guard\": \"%s\", \"guard_mode\": \"%s\"}", o->guard ? o->guard : "none",
+		o->guard_mode ? o->guard_mode : "enforce");
 }

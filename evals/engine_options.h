@@ -6,7 +6,7 @@
 #include "evals/cli.h"
 
 /* Fills the configuration of one variant ("W/K" or "W/K>W/K"; NULL: bf16/bf16). model is borrowed. ERR_USAGE for a
- * guard or a format that this version does not have. */
+ * format that this version does not have. The guard is the caller's (run_guard.h). */
 int engine_options(
 	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e);
 

@@ -7,14 +7,18 @@
 #include "engine/base/buf.h"
 #include "engine/base/decimal.h"
 #include "engine/base/utf8.h"
+#include "evals/exam_calls.h"
 #include "evals/regex.h"
 
 struct check {
 	const char *name;
-	/* What "expected" must be; NULL with apply NULL: not available yet. */
+	/* What "expected" must be. */
 	int (*read)(const struct json *doc, const struct json *expected, struct error *e);
 	int (*apply)(
 		const struct json *doc, const struct json *expected, struct str answer, bool *passed, struct error *e);
+	/* The same for a check that reads tool calls; apply is NULL then. */
+	int (*apply_calls)(const struct json *doc, const struct json *expected, enum tool_format format, struct str answer,
+		bool *passed, struct error *e);
 };
 
 /* ---- exact ---- */
@@ -256,57 +260,58 @@ static int apply_choice(
 /* ---- The table ---- */
 
 static const struct check checks[] = {
-	{"exact", read_text, apply_exact},
-	{"contains", read_texts, apply_contains},
-	{"regex", read_pattern, apply_regex},
-	{"number", read_number, apply_number},
-	{"choice", read_letter, apply_choice},
-	{"json-schema", NULL, NULL},
-	{"tool-call", NULL, NULL},
+	{"exact", read_text, apply_exact, NULL},
+	{"contains", read_texts, apply_contains, NULL},
+	{"regex", read_pattern, apply_regex, NULL},
+	{"number", read_number, apply_number, NULL},
+	{"choice", read_letter, apply_choice, NULL},
+	{"json-schema", exam_schema_read, exam_schema_apply, NULL},
+	{"tool-call", exam_tool_call_read, NULL, exam_tool_call_apply},
 };
 
 enum { CHECK_COUNT = sizeof(checks) / sizeof(checks[0]) };
 
-static void append_available(struct buf *out)
+static int fail_check(struct str name, struct error *e)
 {
+	struct buf known = {0};
 	for (int i = 0; i < CHECK_COUNT; i++)
-		if (checks[i].apply)
-			buf_printf(out, "%s%s", i ? ", " : "", checks[i].name);
+		buf_printf(&known, "%s%s", i ? ", " : "", checks[i].name);
+	int status =
+		error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&known));
+	buf_free(&known);
+	return status;
 }
 
 static int find_check(const struct json *doc, const struct check **out, struct error *e)
 {
 	struct str name;
-	struct buf available = {0};
 	TRY(column_string(doc, "check", &name, e));
-	*out = NULL;
-	for (int i = 0; i < CHECK_COUNT; i++)
-		if (str_is(name, checks[i].name))
+	for (int i = 0; i < CHECK_COUNT; i++) {
+		if (str_is(name, checks[i].name)) {
 			*out = &checks[i];
-	if (*out && (*out)->apply)
-		return 0;
-	append_available(&available);
-	int status = *out
-		? error_set(e, ERR_USAGE, "check \"%s\" is not available in this version (available: %s)", (*out)->name,
-			  buf_text(&available))
-		: error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&available));
-	buf_free(&available);
-	return status;
+			return 0;
+		}
+	}
+	return fail_check(name, e);
 }
 
-int exam_check_read(const struct json *doc, struct str *expected, struct error *e)
+int exam_check_read(const struct json *doc, const struct json **expected, struct error *e)
 {
 	const struct check *check;
 	const struct json *node = json_get(doc, "expected");
 	TRY(find_check(doc, &check, e));
 	TRY(check->read(doc, node, e));
-	*expected = json_is(node, JSON_ARRAY) ? json_at(node, 0)->text : node->text;
+	const struct json *first = json_at(node, 0);
+	*expected = json_is(first, JSON_STRING) ? first : node;
 	return 0;
 }
 
-int exam_check_apply(const struct json *doc, struct str answer, bool *passed, struct error *e)
+int exam_check_apply(
+	const struct json *doc, enum tool_format format, struct str answer, bool *passed, struct error *e)
 {
 	const struct check *check;
+	const struct json *expected = json_get(doc, "expected");
 	TRY(find_check(doc, &check, e));
-	return check->apply(doc, json_get(doc, "expected"), answer, passed, e);
+	return check->apply ? check->apply(doc, expected, answer, passed, e)
+			    : check->apply_calls(doc, expected, format, answer, passed, e);
 }

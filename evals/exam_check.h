@@ -4,16 +4,15 @@
 
 #include <stdbool.h>
 
-#include "engine/base/error.h"
-#include "engine/base/json_strict.h"
-#include "engine/base/str.h"
+#include "engine/engine.h"
 
-/* Whether the record's check can be carried out: ERR_INPUT names what is wrong with "check", "expected", "value" or
- * "tolerance", ERR_USAGE a check that is not available yet. *expected is what the target is called. */
-int exam_check_read(const struct json *doc, struct str *expected, struct error *e);
+/* Whether the record's check can be carried out: ERR_INPUT names what is wrong with "check", "expected", "value",
+ * "tolerance" or "tools". *expected is what the target is called: a text (of several the first), or else JSON. */
+int exam_check_read(const struct json *doc, const struct json **expected, struct error *e);
 
-/* Carries it out. PRECOND: exam_check_read accepted the record. ERR_INPUT when a pattern takes too long on the answer.
- */
-int exam_check_apply(const struct json *doc, struct str answer, bool *passed, struct error *e);
+/* Carries it out. format: how the model writes tool calls. PRECOND: exam_check_read accepted the record. ERR_INPUT when a
+ * pattern takes too long on the answer, ERR_LIMIT when a schema does. */
+int exam_check_apply(
+	const struct json *doc, enum tool_format format, struct str answer, bool *passed, struct error *e);
 
 #endif

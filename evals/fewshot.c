@@ -2,18 +2,23 @@
 
 #include <stdlib.h>
 
-static void end_shot(struct fewshot *f)
+static const char between[] = " ", behind[] = "\n\n";
+
+/* answer: where the shot's begins. */
+static void end_shot(struct fewshot *f, size_t answer)
 {
-	buf_append_text(&f->text, "\n\n");
+	f->answer[f->n_pool] = answer;
+	buf_append_text(&f->text, behind);
 	f->start[++f->n_pool] = f->text.length;
 }
 
 static int add_document(struct fewshot *f, const struct suite_type *type, const struct json *doc, struct error *e)
 {
 	TRY(type->append_question(doc, &f->text, e));
-	buf_append_char(&f->text, ' ');
+	buf_append_text(&f->text, between);
+	size_t answer = f->text.length;
 	TRY(type->append_answer(doc, &f->text, e));
-	end_shot(f);
+	end_shot(f, answer);
 	return 0;
 }
 
@@ -33,8 +38,11 @@ static int add_pool(struct fewshot *f, const struct suite_type *type, const stru
 static void add_fixed(struct fewshot *f, const struct suite_type *type)
 {
 	for (int i = 0; i < type->n_fixed_shots; i++) {
-		buf_append_text(&f->text, type->fixed_shots[i]);
-		end_shot(f);
+		struct str shot = str_of(type->fixed_shots[i]);
+		size_t question = str_find(shot, str_of(type->question_end), 0) + strlen(type->question_end);
+		size_t answer = f->text.length + question + strlen(between);
+		buf_append_str(&f->text, shot);
+		end_shot(f, answer);
 	}
 }
 
@@ -49,8 +57,9 @@ int fewshot_init(struct fewshot *f, const struct suite_type *type, const struct 
 		return error_set(
 			e, ERR_INPUT, "%s: %zu records, at most %u can be drawn from", pool->path, most, UINT32_MAX);
 	f->start = mem_calloc(most + 1, sizeof(*f->start), e);
+	f->answer = mem_calloc(most + 1, sizeof(*f->answer), e);
 	f->chosen = mem_calloc(f->k, sizeof(*f->chosen), e);
-	if (!f->start || !f->chosen)
+	if (!f->start || !f->answer || !f->chosen)
 		TRY_CLEANUP(status, ERR_MEMORY);
 	if (pool)
 		TRY_CLEANUP(status, add_pool(f, type, task, pool, e));
@@ -75,6 +84,7 @@ void fewshot_free(struct fewshot *f)
 {
 	buf_free(&f->text);
 	free(f->start);
+	free(f->answer);
 	free(f->chosen);
 	*f = (struct fewshot){0};
 }
@@ -92,4 +102,16 @@ void fewshot_append(const struct fewshot *f, struct buf *prompt)
 		size_t start = f->start[f->chosen[i]];
 		buf_append(prompt, f->text.data + start, f->start[f->chosen[i] + 1] - start);
 	}
+}
+
+struct str fewshot_question(const struct fewshot *f, uint32_t i)
+{
+	size_t start = f->start[f->chosen[i]];
+	return (struct str){f->text.data + start, f->answer[f->chosen[i]] - strlen(between) - start};
+}
+
+struct str fewshot_answer(const struct fewshot *f, uint32_t i)
+{
+	size_t start = f->answer[f->chosen[i]];
+	return (struct str){f->text.data + start, f->start[f->chosen[i] + 1] - strlen(behind) - start};
 }

@@ -13,6 +13,7 @@
 struct fewshot {
 	struct buf text; /* every example of the pool as a shot: question, " ", answer, "\n\n" */
 	size_t *start;   /* [n_pool + 1] of each shot in text */
+	size_t *answer;  /* [n_pool] of each shot's answer in text */
 	uint32_t n_pool;
 	uint32_t *chosen; /* [k] shots of the document at hand */
 	uint32_t k;
@@ -32,5 +33,9 @@ int fewshot_next(struct fewshot *f, struct error *e);
 
 /* Appends the shots of the document at hand to its prompt. */
 void fewshot_append(const struct fewshot *f, struct buf *prompt);
+
+/* Question and answer alone of the i-th of the k shots of the document at hand. */
+struct str fewshot_question(const struct fewshot *f, uint32_t i);
+struct str fewshot_answer(const struct fewshot *f, uint32_t i);
 
 #endif

@@ -22,6 +22,7 @@ static const struct filter_rule rules[] = {
 	{"gsm8k_cot:strict-match", "The answer is (\\-?[0-9\\.\\,]+).", SELECT_FIRST},
 	{"gsm8k_cot:flexible-extract", FLEXIBLE_NUMBER, SELECT_LAST},
 	{"mmlu_pro:custom-extract", "answer is \\(?([ABCDEFGHIJ])\\)?", SELECT_FIRST},
+	{"arc_challenge_chat:remove_whitespace", NULL, SELECT_FIRST},
 	{"recall:none", NULL, SELECT_FIRST},
 };
 

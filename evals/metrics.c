@@ -5,7 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/utf8.h"
-#include "evals/python_text.h"
+#include "engine/base/python_text.h"
 #include "evals/regex.h"
 #include "evals/suite.h"
 
@@ -25,6 +25,7 @@ static const struct exact_match_rule rules[] = {
 	{.name = "gsm8k", .ignored = number_dress, .ignore_case = true},
 	{.name = "gsm8k_cot", .ignored = number_dress, .ignore_case = true},
 	{.name = "mmlu_pro", .ignored = nothing, .ignore_case = true, .ignore_punctuation = true},
+	{.name = "arc_challenge_chat", .ignored = nothing, .ignore_case = true, .ignore_punctuation = true},
 	{.name = "recall", .ignored = nothing},
 };
 

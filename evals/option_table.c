@@ -18,6 +18,10 @@ const struct command_row command_table[] = {
 	{"logprobs", LOGPROBS, 0, 1, "[FILE]", "log-probabilities of continuations",
 		"FILE (default: standard input) holds lines {\"context\", \"continuation\"}, each a string or an array "
 		"of token ids.\n"},
+	{"template", TEMPLATE, 0, 1, "[FILE]", "write conversations as a model's chat template does",
+		"FILE (default: standard input) holds lines {\"messages\", \"tools\"?, \"add_generation_prompt\"?, "
+		"...};\n"
+		"other members are variables of the template. A line that the template refuses gives {\"error\"}.\n"},
 	{"prompts", PROMPTS, 0, 0, "", "show the prompts of suites, or their hashes", ""},
 	{"rescore", RESCORE, 1, 1, "FILE", "score stored answers of lm-evaluation-harness again",
 		"FILE holds sample lines (a gzip file and - for standard input will do).\n"},
@@ -39,6 +43,21 @@ const struct command_row command_table[] = {
 		"multiply-adds, would take at the machine's measured ceilings. Each level keeps its number of requests "
 		"in\n"
 		"flight. Every row is stored.\n"},
+	{"overhead", OVERHEAD, 0, 0, "", "what guards cost: arms interleaved in random blocks, with intervals",
+		"Each block measures every arm once, in random order, each in a fresh engine; pairs of one block are "
+		"compared.\n"
+		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
+		"Every arm of every block is stored.\n"},
+	{"inject", INJECT, 0, 0, "", "break the page bookkeeping in every known way, count what guards catch",
+		"Each trial plants one fault in a small workload and compares it with the same workload without: once "
+		"with\n"
+		"every check recording and none stopping anything, once enforced at each level. The same seed prints "
+		"the "
+		"same\n"
+		"bytes; an interrupted campaign is gone on with. --sites none plants nothing: whatever fires is a "
+		"false "
+		"alarm.\n"
+		"Exit: 0 every escape is one that its site declares, 1 not so, 2 usage, 4 error, 130 interrupted.\n"},
 	{"report", REPORT, 0, CLI_MAX_LIST, "[RUN...]", "a page, or tables, of stored runs",
 		"RUN: an id, the beginning of a uid, or 'latest'; without one the newest complete run of each kind.\n"
 		"The first variant of the first run is the baseline of all others. FILE may be - for standard output.\n"
@@ -50,6 +69,15 @@ const struct command_row command_table[] = {
 		"itself,\n"
 		"         into one run of the store\n"
 		"export   write a copy to a new FILE, also while a run writes\n"},
+	{"export", EXPORT, 1, 1, "RUN[:VARIANT]", "write a run as lm-evaluation-harness would",
+		"Makes a folder for each variant in DIR, with results_<time>.json and a samples_<task>_<time>.jsonl "
+		"for each "
+		"task,\n"
+		"and prints its name.\n"},
+	{"import", IMPORT, 0, 0, "", "take runs of lm-evaluation-harness into the store",
+		"Each results_<time>.json in DIR, or in folders in it, becomes a run, with the samples beside it (the "
+		"harness\n"
+		"writes them with --log_samples). What was imported before is not imported again.\n"},
 	{NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -62,13 +90,16 @@ const struct command_row *command_find(const char *name)
 }
 
 enum {
-	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH,
-	ENGINE = RUN | GENERATE | LOGPROBS | BENCH,
-	STORE = RUN | LIST | SHOW | BENCH | REPORT | DB | COMPARE | DIFF | GATE,
-	DATA = RUN | LIST | PROMPTS | RESCORE,
+	MODEL = RUN | TOKENIZE | GENERATE | LOGPROBS | PROMPTS | BENCH | OVERHEAD | INJECT | TEMPLATE,
+	GUARDED = RUN | GENERATE | LOGPROBS | BENCH,
+	ENGINE = GUARDED | OVERHEAD,
+	STORE = RUN | LIST | SHOW | REPORT | DB | COMPARE | DIFF | GATE | BENCH | OVERHEAD | INJECT | EXPORT | IMPORT,
+	DATA = RUN | LIST | PROMPTS | RESCORE | EXPORT,
 };
 
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
+static const char *const booleans[] = {"true", "false", NULL};
+static const char *const guard_modes[] = {"enforce", "observe", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -99,6 +130,19 @@ static const char *const colors[] = {"auto", "always", "never", NULL};
 const struct option_row option_table[] = {
 	TEXT_OPTION(
 		"model", "PATH", MODEL, model, "Hugging Face folder or .gguf file; default: the bundled pocket model"),
+	TEXT_OPTION("template", "NAME|FILE", TEMPLATE | GENERATE | RUN | PROMPTS, template,
+		"the chat template: a name among the model's, or a file; default: the model's"),
+	TEXT_OPTION("date", "DATE", TEMPLATE | GENERATE | RUN | PROMPTS, date,
+		"what a chat template takes for now: YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS; default: now"),
+	TEXT_OPTION("tool-format", "NAME", GENERATE | RUN | PROMPTS | RESCORE, tool_format,
+		"how the model writes tool calls: hermes, llama3, glm, kimi, or json (hermes, marks may be missing);\n"
+		"default: as its chat template shows"),
+	FLAG_OPTION("apply-chat-template", 0, RUN | PROMPTS, apply_chat_template,
+		"put questions as turns of a conversation, through the model's chat template"),
+	CHOICE_OPTION("fewshot-as-multiturn", "true|false", OPTION_CHOICE, RUN | PROMPTS, multiturn, booleans,
+		"solved examples as turns of their own, or folded into the question's; default true"),
+	TEXT_OPTION("system-instruction", "TEXT", RUN | PROMPTS, system_instruction,
+		"goes before each prompt, or is its system message under a chat template"),
 	LIST_OPTION("variant", "W/K", OPTION_LIST, ENGINE, variants, n_variants,
 		"bf16 fp8 fp8w int4 int4g32 int4g64 / f32 bf16 fp8; W/K>W/K: prefill > decode; repeatable"),
 	TEXT_OPTION("data", "DIR", DATA | GATE | REPORT, data,
@@ -111,11 +155,25 @@ const struct option_row option_table[] = {
 		"the first N items of each suite, or below 1 that fraction; such a run is not for gating"),
 	INT_OPTION("sample", "N", RUN | PROMPTS, sample, 1, INT_MAX,
 		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
-	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH, seed,
+	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD | INJECT, seed,
 		"seed of few-shot choice, --sample, sampling and a benchmark's prompts"),
-	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, ENGINE, guard, guards,
+	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, GUARDED, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
-	INT_OPTION("threads", "N", ENGINE, threads, 1, 1024, "default: all processors"),
+	CHOICE_OPTION("guard-mode", "MODE", OPTION_CHOICE, GUARDED, guard_mode, guard_modes,
+		"enforce: withhold what a check finds wrong (default); observe: record it, abort nothing"),
+	INT_OPTION("audit-every", "N", ENGINE, audit_every, 1, INT_MAX,
+		"steps between audits of free list and reference counts; default 64"),
+	FLAG_OPTION("log-json", 0, GUARDED, log_json, "incidents of the guard as JSON lines on standard error"),
+	LIST_OPTION("guard", "LEVEL,...", OPTION_NAMES, INJECT, guards, n_guards,
+		"levels to enforce: none, tags, pages, chain, digest; default pages"),
+	LIST_OPTION("sites", "A,B", OPTION_NAMES, INJECT, sites, n_sites,
+		"what to break: all (default), models as M1,M7, names as --list shows them, or none"),
+	INT_OPTION("trials", "N", INJECT, trials, 1, 10000000,
+		"how many; default 1000. With --exhaustive: in how many workloads; default 4"),
+	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
+	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),
+	FLAG_OPTION("list", 0, INJECT, list_sites, "list the sites: where they are, what they do, who must catch them"),
+	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
 		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
@@ -132,8 +190,11 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),
 	TEXT_OPTION("prompt", "TEXT", GENERATE, prompt, "the prompt"),
-	TEXT_OPTION("prompts", "FILE", GENERATE, prompts, "lines {\"prompt\"}"),
+	TEXT_OPTION("prompts", "FILE", GENERATE, prompts,
+		"lines {\"prompt\"}, with --chat also {\"messages\", \"tools\"?}"),
 	INT_OPTION("max-tokens", "N", GENERATE, max_tokens, 1, INT_MAX, "most tokens of an answer; default 128"),
+	FLAG_OPTION("chat", 0, GENERATE, chat, "prompts are conversations, put through the model's chat template"),
+	TEXT_OPTION("tools", "FILE", GENERATE, tools, "a JSON array of tools that the model may call, with --chat"),
 	LIST_OPTION(
 		"stop", "TEXT", OPTION_LIST, GENERATE, stops, n_stops, "the answer ends before this text; repeatable"),
 	RANGE_OPTION("temperature", "T", OPTION_NUMBER, GENERATE, temperature, 0, 1000,
@@ -154,25 +215,35 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("flips", 0, COMPARE, flips, "list the items that changed, with both answers"),
 	TEXT_OPTION("item", "ID", DIFF, item, "a document's number, or TASK/NUMBER"),
 	FLAG_OPTION("machine", 0, BENCH, machine, "measure the machine alone: read bandwidth and FMA peak"),
-	LIST_OPTION(
-		"concurrency", "A,B", OPTION_NAMES, BENCH, concurrency, n_concurrency, "requests at a time; default 1"),
-	INT_OPTION("input", "N", BENCH, input, 1, INT_MAX, "tokens of each prompt; default 512"),
-	INT_OPTION("output", "N", BENCH, output, 1, INT_MAX, "tokens of each answer; default 64"),
-	INT_OPTION("repeat", "N", BENCH, repeat, 1, 1000,
+	LIST_OPTION("concurrency", "A,B", OPTION_NAMES, BENCH | OVERHEAD, concurrency, n_concurrency,
+		"requests at a time; default 1"),
+	INT_OPTION("input", "N", BENCH | OVERHEAD, input, 1, INT_MAX, "tokens of each prompt; default 512"),
+	INT_OPTION("output", "N", BENCH | OVERHEAD, output, 1, INT_MAX, "tokens of each answer; default 64"),
+	INT_OPTION("repeat", "N", BENCH | OVERHEAD, repeat, 1, 1000,
 		"requests of a level: N times its concurrency, a new one as one ends; default 4"),
 	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
 		"tokens that all prompts begin with, of --input; default 0"),
 	TEXT_OPTION("random-weights", "CONFIG", BENCH, random_weights,
 		"a config.json: measure the model that it describes with random weights, without a checkpoint"),
 	FLAG_OPTION("residents", 0, BENCH, residents,
-		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
+		"find the most requests, sharing nothing, that run at once in --kv-memory, by running them"),
+	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
+		"guard levels to compare with none; default pages"),
+	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),
+	TEXT_OPTION("lm-eval", "DIR", EXPORT | IMPORT, lm_eval, "folder of lm-evaluation-harness's files"),
+	LIST_OPTION("rename", "OLD=NEW", OPTION_LIST, IMPORT, renames, n_renames,
+		"call task or group OLD by the suite's name NEW ('my_*=*' does many); repeatable"),
+	TEXT_OPTION(
+		"text", "FILE", RUN, text, "what --suite divergence reads; default: the first variant's own answers"),
 	TEXT_OPTION("html", "FILE", REPORT | GATE, html, "write one self-contained page"),
 	TEXT_OPTION("markdown", "FILE", REPORT | GATE, markdown, "write tables as Markdown"),
 	TEXT_OPTION("junit", "FILE", GATE, junit, "write the verdict as JUnit XML"),
 	TEXT_OPTION("csv", "FILE", REPORT, csv, "write every number as lines table,subject,row,column,value"),
 	TEXT_OPTION("shard", "I/N", RUN, shard, "only part I of N of the items; assay db merge joins the parts"),
 	FLAG_OPTION("dry-run", 0, RUN, dry_run, "print what would be done, do nothing"),
-	FLAG_OPTION("json", 0, RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | GENERATE | LOGPROBS | RESCORE | BENCH,
+	FLAG_OPTION("json", 0,
+		RUN | LIST | SHOW | DB | COMPARE | DIFF | GATE | IMPORT | GENERATE | LOGPROBS | RESCORE | BENCH |
+			OVERHEAD | INJECT,
 		json, "print JSON"),
 	CHOICE_OPTION("color", "WHEN", OPTION_COLOR, EVERY, color, colors, "auto, always or never; default auto"),
 	FLAG_OPTION("quiet", 'q', EVERY, quiet, "no progress and no notes"),

@@ -3,23 +3,39 @@
 #include <stdlib.h>
 
 #include "engine/base/file.h"
+#include "evals/chat_date.h"
+#include "evals/divergence.h"
 #include "evals/engine_options.h"
 #include "evals/model_path.h"
 #include "evals/suite_task.h"
+#include "evals/suite_type.h"
 
 /* What the bundled model can do of the suites that the bundled data has, in the order in which people read them. */
 static const char *const pocket_suites[] = {"gsm8k", "arc_easy", "recall"};
 enum { POCKET_SUITES = 3 };
 
-static int suites_open(struct run_plan *p, struct error *e)
+static struct suite_options suite_options_of(const struct run_plan *p)
 {
 	const struct options *o = p->options;
-	struct suite_options so = {.data_folder = p->data,
+	return (struct suite_options){.data_folder = p->data,
 		.fewshot = o->fewshot,
 		.limit = o->limit,
 		.sample = o->sample,
 		.seed = o->has_seed ? o->seed : 1234,
-		.text = p->text};
+		.text = p->text,
+		.conversations = p->chat.conversations,
+		.no_conversations = &p->chat.why,
+		.tool_format = p->chat.tool_format,
+		.now = &p->chat.now,
+		.apply_chat_template = o->apply_chat_template,
+		.multiturn = chat_is_multiturn(o),
+		.system_instruction = o->system_instruction};
+}
+
+static int suites_open(struct run_plan *p, struct error *e)
+{
+	const struct options *o = p->options;
+	struct suite_options so = suite_options_of(p);
 	int n = o->n_suites ? o->n_suites : POCKET_SUITES;
 
 	if (o->n_suites == 0 && o->data)
@@ -28,6 +44,12 @@ static int suites_open(struct run_plan *p, struct error *e)
 	TRY(engine_context_length(p->model, &so.max_positions, e));
 	for (int i = 0; i < n; i++) {
 		const char *name = o->n_suites ? o->suites[i] : pocket_suites[i];
+		if (strcmp(name, divergence_suite) == 0) {
+			p->divergence.wanted = true;
+			continue;
+		}
+		if (!suite_type_find(name))
+			return suite_unknown(name, divergence_suite, e);
 		TRY(suite_open(name, &so, &p->suites[p->n_suites], e));
 		for (int j = 0; j < p->n_suites; j++)
 			if (strcmp(suite_name(p->suites[j]), suite_name(p->suites[p->n_suites])) == 0) {
@@ -76,15 +98,20 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 {
 	*p = (struct run_plan){.options = o};
 	TRY(shard_parse(o->shard, &p->shard, e));
+	TRY(chat_options_check(o, e));
 	TRY(model_path(o, &p->model, e));
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
 	TRY(engine_text_open(p->model, &p->text, e));
+	TRY(chat_setup_open(&p->chat, o, p->model, e));
 	TRY(suites_open(p, e));
-	if (run_plan_items(p) == 0)
+	if (run_plan_items(p) == 0 && !p->divergence.wanted)
 		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
 			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
 	TRY(model_files_hash(p, e));
+	struct suite_options so = suite_options_of(p);
+	TRY(divergence_plan_make(
+		&p->divergence, o, p->divergence.wanted, p->n_variants, p->suites, p->n_suites, &so, p->text, e));
 	p->db = db_path(o, e);
 	return p->db ? 0 : e->code;
 }
@@ -93,7 +120,9 @@ void run_plan_free(struct run_plan *p)
 {
 	for (int i = 0; i < p->n_suites; i++)
 		suite_close(p->suites[i]);
+	divergence_plan_free(&p->divergence);
 	engine_text_close(p->text);
+	chat_setup_close(&p->chat);
 	free(p->model);
 	free(p->data);
 	free(p->db);
@@ -126,6 +155,8 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		numerics);
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(&line, "%s %s\n", model_file_names[i], p->model_files[i]);
+	buf_printf(&line, "tool_format %s\nchat %d\n", tool_format_name(p->chat.tool_format),
+		p->options->apply_chat_template);
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
 	if (p->options->deadline > 0) {
@@ -141,6 +172,7 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 				item->prompt_hash, item->target_hash, item->max_tokens);
 		}
 	}
+	divergence_plan_identity(&p->divergence, p->options->limit, &line);
 	int status = buf_check(&line, e);
 	sha256_update(hash, buf_text(&line), line.length);
 	sha256_finish(hash, out);
@@ -172,6 +204,28 @@ static void append_files(const struct suite *s, struct buf *out)
 		buf_printf(out, ", \"sha256\": \"%s\"}", suite_file_hash(s, i));
 	}
 	buf_append_char(out, ']');
+}
+
+/* How prompts became conversations: what decides their bytes besides the suites. The date is null where no template
+ * asked for it. */
+static void append_chat(const struct run_plan *p, struct buf *out)
+{
+	const struct options *o = p->options;
+	char date[CHAT_DATE_SIZE];
+	bool asked = false;
+	chat_date_print(&p->chat.now, date);
+	for (int i = 0; i < p->n_suites; i++)
+		asked |= suite_chat(p->suites[i])->asked_for_date;
+	buf_printf(out, "{\"applied\": %s, \"template\": ", o->apply_chat_template ? "true" : "false");
+	json_write_string(str_of(o->template ? o->template : "default"), false, out);
+	buf_printf(out, ", \"template_hash\": \"%s\", \"fewshot_as_multiturn\": %s, \"system_instruction\": ",
+		p->chat.conversations ? engine_template_hash(p->chat.conversations, false) : "",
+		chat_is_multiturn(o) ? "true" : "false");
+	if (o->system_instruction)
+		json_write_string(str_of(o->system_instruction), false, out);
+	else
+		buf_append_text(out, "null");
+	buf_printf(out, asked ? ", \"date\": \"%s\"}" : ", \"date\": null}", date);
 }
 
 /* Which tasks a suite of several has, and which groups they are pooled in: what its results were made of. */
@@ -214,6 +268,11 @@ void run_plan_provenance(
 		buf_printf(out,
 			", \"shard\": {\"index\": %d, \"count\": %d, \"whole\": \"%s\", \"whole_for_gating\": %s}",
 			p->shard.index, p->shard.count, whole_hash, o->limit <= 0 ? "true" : "false");
+	buf_printf(out, ", \"tool_format\": \"%s\", \"chat\": ", tool_format_name(p->chat.tool_format));
+	append_chat(p, out);
+	buf_append_text(out, ", \"data\": ");
+	json_write_string(str_of(p->data), false, out);
+	divergence_plan_provenance(&p->divergence, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);
@@ -224,6 +283,7 @@ void run_plan_provenance(
 		json_write_string(str_of(suite_name(s)), false, out);
 		buf_printf(out, ", \"fewshot\": %d, \"items\": %d, \"of\": %d, ", suite_fewshot(s), suite_count(s),
 			suite_total(s));
+		buf_printf(out, "\"systems_dropped\": %d, ", suite_chat(s)->systems_dropped);
 		append_files(s, out);
 		append_tasks(s, out);
 		buf_append_char(out, '}');
@@ -240,6 +300,7 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_suites; i++)
 		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
 			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
+	divergence_plan_print(&p->divergence, p->engines[0].variant.name, out);
 	if (p->shard.count)
 		buf_printf(out, "shard     %d of %d: the documents whose id modulo %d is %d\n", p->shard.index,
 			p->shard.count, p->shard.count, p->shard.index - 1);

@@ -4,7 +4,9 @@
 #define ASSAY_EVALS_RUN_PLAN_H
 
 #include "engine/engine.h"
+#include "evals/chat_setup.h"
 #include "evals/cli.h"
+#include "evals/divergence_plan.h"
 #include "evals/shard.h"
 #include "evals/suite.h"
 
@@ -15,8 +17,10 @@ struct run_plan {
 	int n_variants;
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
+	struct divergence_plan divergence;
 	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
+	struct chat_setup chat;
 	char model_files[2][SHA256_HEX_SIZE]; /* of config.json and generation_config.json; "" where there is none */
 };
 

@@ -372,6 +372,66 @@ static void append_cached(const struct report *r, struct buf *out)
 		100.0 * (double)r->cached_tokens / (double)r->prompt_tokens);
 }
 
+/* Incidents of one check at one moment. */
+struct incident_count {
+	char *variant, *check, *phase;
+	int64_t n;
+};
+
+struct incident_counts {
+	struct incident_count *rows;
+	size_t n;
+};
+
+static int keep_incident(void *context, const struct store_incident *i, struct error *e)
+{
+	struct incident_counts *c = context;
+	for (size_t k = 0; k < c->n; k++) {
+		struct incident_count *row = &c->rows[k];
+		if (strcmp(row->variant, i->variant) == 0 && strcmp(row->check, i->check) == 0 &&
+			strcmp(row->phase, i->phase) == 0) {
+			row->n++;
+			return 0;
+		}
+	}
+	TRY(grow(&c->rows, c->n, sizeof(*c->rows), e));
+	struct incident_count *row = &c->rows[c->n++];
+	*row = (struct incident_count){.n = 1};
+	TRY(copy(i->variant, &row->variant, e));
+	TRY(copy(i->check, &row->check, e));
+	return copy(i->phase, &row->phase, e);
+}
+
+/* A table of what the guards found; nothing when they found nothing. */
+static int append_incidents(struct store *s, int64_t run_id, bool color, struct buf *out, struct error *e)
+{
+	static const char *const headers[] = {"variant", "check", "phase", "incidents", NULL};
+	struct incident_counts c = {0};
+	struct table t;
+	int status = store_incidents_each(s, run_id, keep_incident, &c, e);
+
+	table_init(&t, "lllr");
+	add_headers(&t, headers);
+	for (size_t i = 0; i < c.n; i++) {
+		table_add(&t, str_of(c.rows[i].variant));
+		table_add(&t, str_of(c.rows[i].check));
+		table_add(&t, str_of(c.rows[i].phase));
+		table_printf(&t, "%" PRId64, c.rows[i].n);
+	}
+	if (status == 0 && c.n > 0) {
+		buf_append_char(out, '\n');
+		status = table_write(&t, color, out, e);
+	}
+	table_free(&t);
+	for (size_t i = 0; i < c.n; i++) {
+		free(c.rows[i].variant);
+		free(c.rows[i].check);
+		free(c.rows[i].phase);
+	}
+	free(c.rows);
+	return status;
+}
+
 int run_report_tables(struct store *s, int64_t run_id, const struct report_filter *filter, bool color, struct buf *out,
 	struct error *e)
 {
@@ -385,6 +445,8 @@ int run_report_tables(struct store *s, int64_t run_id, const struct report_filte
 		status = append_variants(&r, color, out, e);
 	if (status == 0)
 		append_cached(&r, out);
+	if (status == 0)
+		status = append_incidents(s, run_id, color, out, e);
 	report_free(&r);
 	return status;
 }

@@ -15,8 +15,8 @@ struct report_filter {
 
 /* Appends two tables: a line per suite, metric and variant with n and value ± standard error (a suite without a result
  * yet with the answers it has; an exam with passed / total), and a line per variant with bytes of weights, KV bytes per
- * token and KV tokens; then how many of the prompts' tokens were in the cache. filter: NULL shows every part of a
- * suite. */
+ * token and KV tokens; then how many of the prompts' tokens were in the cache, and the
+ * incidents of guards by check. filter: NULL shows every part of a suite. */
 int run_report_tables(struct store *s, int64_t run_id, const struct report_filter *filter, bool color, struct buf *out,
 	struct error *e);
 

@@ -274,6 +274,7 @@ int run_suite(struct store *store, int64_t run_id, int64_t variant_id, struct su
 	int status = pending && v.failed ? 0 : ERR_MEMORY;
 	if (status == 0)
 		status = pending_items(&v, pending, &n_pending, e);
+	outcome->items = v.items;
 	v.done = outcome->answered_before = v.items - n_pending;
 	if (status == 0) {
 		progress_begin(&v.progress, console, label, v.items, v.done);

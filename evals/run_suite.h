@@ -9,6 +9,7 @@
 #include "reports/store.h"
 
 struct suite_outcome {
+	int items;
 	int answered_before; /* in the store already: resumed */
 	int tried_again;     /* items of which the store holds an error: answered anew */
 	int errors;          /* items without an answer */

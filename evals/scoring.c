@@ -59,9 +59,7 @@ int scorer_score(const struct scorer *s, const struct suite_item *item, const st
 		score_choices(s, item, answer->logprobs, out);
 		return 0;
 	}
-	if (s->type->judge)
-		return s->type->judge(item, answer, &out->value[0], e);
-	int status = score_text(s, item, answer->text, out, e);
+	int status = s->type->judge ? s->type->judge(item, answer, out, e) : score_text(s, item, answer->text, out, e);
 	if (status < 0)
 		item_score_free(out);
 	return status;

@@ -14,8 +14,11 @@ int session_open(struct session *s, const struct options *o, struct error *e)
 	if (o->n_variants > 1)
 		return error_set(
 			e, ERR_USAGE, "--variant: '%s' takes one variant, %d are given", o->command, o->n_variants);
+	TRY(run_guard_init(&s->guard, o, e));
 	TRY(model_path(o, &model, e));
 	int status = engine_options(o, model, o->n_variants ? o->variants[0] : NULL, &config, e);
+	config.guard = &s->guard.guard.table;
+	s->guard.variant = config.variant.name;
 	if (status == 0)
 		status = engine_open(&config, &s->engine, e);
 	if (status == 0)

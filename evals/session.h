@@ -4,10 +4,11 @@
 #define ASSAY_EVALS_SESSION_H
 
 #include "engine/engine.h"
-#include "evals/cli.h"
+#include "evals/run_guard.h"
 
 struct session {
 	struct engine *engine;
+	struct run_guard guard;
 	const struct engine_text *text; /* the engine's own; NULL: no_text says why */
 	struct error no_text;
 	uint64_t *ids;                  /* [count] request of each question */
@@ -15,7 +16,7 @@ struct session {
 	size_t count, capacity, taken;
 };
 
-/* Opens --model under --variant (one at most). */
+/* Opens --model under --variant (one at most) with --guard. The session must not move afterwards. */
 int session_open(struct session *s, const struct options *o, struct error *e);
 void session_close(struct session *s);
 

@@ -1,7 +1,10 @@
 #include "evals/sides.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/base/json_strict.h"
 #include "evals/option_values.h"
 
 /* A suite's stored name for one that was typed in any case; the typed one where there is none. */
@@ -25,11 +28,39 @@ static int load_sides(const struct options *o, const char *baseline, const char 
 	return status;
 }
 
+/* The day that a run's prompts were told, "" where they were told none: "2025-02-01". */
+static void day_told(const struct answers *a, char out[11])
+{
+	struct json_document *provenance = NULL;
+	struct error ignored;
+	out[0] = '\0';
+	if (a->run.provenance.length == 0 ||
+		json_parse(a->run.provenance, NULL, JSON_LAST_KEY_WINS, &provenance, &ignored) < 0)
+		return;
+	const struct json *date = json_get(json_get(json_root(provenance), "chat"), "date");
+	if (json_is(date, JSON_STRING))
+		snprintf(out, 11, "%.10s", date->text.data);
+	json_free(provenance);
+}
+
+/* Why two runs may have other prompts that look alike. */
+static int add_dates(const char *baseline, const char *candidate, struct error *e)
+{
+	struct error of_pairing = *e;
+	if (!baseline[0] || !candidate[0] || strcmp(baseline, candidate) == 0)
+		return e->code;
+	return error_set(e, of_pairing.code,
+		"%.700s; the chat template was told the date, %s and %s: a run with --date %s has the baseline's "
+		"prompts",
+		of_pairing.message, baseline, candidate, baseline);
+}
+
 int sides_pair(const struct options *o, const char *baseline, const char *candidate, const struct policy *policy,
 	struct pairing *out, struct error *e)
 {
 	struct answers a = {0}, b = {0};
 	const char *suites[CLI_MAX_LIST];
+	char days[2][11];
 	*out = (struct pairing){0};
 	int status = load_sides(o, baseline, candidate, &a, &b, e);
 	for (int i = 0; i < o->n_suites; i++) {
@@ -39,8 +70,12 @@ int sides_pair(const struct options *o, const char *baseline, const char *candid
 		if (!suites[i])
 			suites[i] = o->suites[i];
 	}
-	if (status == 0)
-		return pairing_make(&a, &b, suites, (size_t)o->n_suites, policy, out, e);
+	if (status == 0) {
+		day_told(&a, days[0]);
+		day_told(&b, days[1]);
+		status = pairing_make(&a, &b, suites, (size_t)o->n_suites, policy, out, e);
+		return status < 0 ? add_dates(days[0], days[1], e) : 0;
+	}
 	answers_free(&a);
 	answers_free(&b);
 	return status;

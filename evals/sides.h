@@ -5,7 +5,8 @@
 #include "evals/cli.h"
 #include "reports/verdict.h"
 
-/* Loads both and pairs them, of the suites that --suite names. policy may be NULL. *out is to be freed on failure, too. */
+/* Loads both and pairs them, of the suites that --suite names. policy may be NULL. *out is to be freed on failure,
+ * too. */
 int sides_pair(const struct options *o, const char *baseline, const char *candidate, const struct policy *policy,
 	struct pairing *out, struct error *e);
 

@@ -13,6 +13,7 @@
 struct item_memory {
 	struct buf text;             /* the context, then the digits of the target where that is an index */
 	struct str *choices, *until; /* owned */
+	struct json_document *tools; /* owned */
 };
 
 struct data_file {
@@ -24,11 +25,13 @@ struct suite {
 	const struct suite_type *type;
 	struct suite_task_list tasks;
 	struct records *documents; /* [tasks.count] */
+	struct records *truths;    /* [tasks.count] of right answers; count 0: the documents hold them */
 	int fewshot;
 	struct suite_item *items;   /* [count] */
 	struct item_memory *memory; /* [count] */
 	int count, total;
 	bool is_sample;
+	struct suite_chat chat;
 	struct scorer scorer;
 	struct data_file *files; /* [n_files] */
 	int n_files;
@@ -87,15 +90,36 @@ static int make_documents(struct suite *s, const struct suite_options *options, 
 	return status;
 }
 
+/* The two files of a task tell of the same items in the same order. */
+static int load_truths(struct suite *s, int t, struct error *e)
+{
+	const struct records *documents = &s->documents[t];
+	struct records *truths = &s->truths[t];
+	TRY(load_file(s, s->tasks.items[t].truth_path, truths, e));
+	if (truths->count != documents->count)
+		return error_set(e, ERR_INPUT, "%s holds %zu records, expected %zu as in %s", truths->path, truths->count,
+			documents->count, documents->path);
+	for (size_t i = 0; i < truths->count; i++) {
+		const struct json *a = json_get(documents->items[i].doc, "id"), *b = json_get(truths->items[i].doc, "id");
+		if (!json_is(a, JSON_STRING) || !json_is(b, JSON_STRING) || !str_equal(a->text, b->text))
+			return error_set(e, ERR_INPUT, "%s:%zu: \"id\" is not that of %s:%zu", truths->path,
+				truths->items[i].line, documents->path, documents->items[i].line);
+	}
+	return 0;
+}
+
 static int load_documents(struct suite *s, const struct suite_options *options, struct error *e)
 {
 	s->documents = mem_calloc((size_t)s->tasks.count, sizeof(*s->documents), e);
-	if (!s->documents)
+	s->truths = mem_calloc((size_t)s->tasks.count, sizeof(*s->truths), e);
+	if (!s->documents || !s->truths)
 		return ERR_MEMORY;
 	for (int t = 0; t < s->tasks.count; t++) {
 		struct records *documents = &s->documents[t];
 		const char *path = s->tasks.items[t].test_path;
 		TRY(path ? load_file(s, path, documents, e) : make_documents(s, options, documents, e));
+		if (s->tasks.items[t].truth_path)
+			TRY(load_truths(s, t, e));
 		if (documents->count > (size_t)(INT_MAX - s->total))
 			return error_set(e, ERR_INPUT, "%s holds %zu records, expected at most %d in all",
 				documents->path, documents->count, INT_MAX);
@@ -191,7 +215,7 @@ static void place_content(const struct suite_type *type, struct doc_content *con
 	const struct buf *text = &memory->text;
 	item->context = (struct str){text->data, context_length};
 	item->target = content->target;
-	if (type->kind == REQUEST_LOGLIKELIHOOD)
+	if (type->kind == REQUEST_LOGLIKELIHOOD || text->length > context_length)
 		item->target = (struct str){text->data + context_length, text->length - context_length};
 	item->choices = memory->choices = content->choices;
 	item->n_choices = content->n_choices;
@@ -204,34 +228,52 @@ static void place_content(const struct suite_type *type, struct doc_content *con
 	*content = (struct doc_content){0};
 }
 
-static int fill_item(const struct suite_type *type, const struct suite_task *task, const struct record *record,
+/* The prompt of an item: a conversation, or plain text with description and shots. */
+static int append_prompt(const struct suite_type *type, struct conversation *c, const struct record *record,
+	const struct fewshot *shots, struct error *e)
+{
+	int is_conversation = type->append_conversation ? type->append_conversation(c, record->doc, e) : 0;
+	if (is_conversation != 0)
+		return is_conversation < 0 ? is_conversation : 0;
+	return conversation_append_plain(c, type, shots, record->doc, e);
+}
+
+static int fill_item(const struct suite_type *type, struct conversation *c, const struct record *record,
 	const struct fewshot *shots, struct item_memory *memory, struct suite_item *item, struct error *e)
 {
 	struct buf *text = &memory->text;
 	struct doc_content content = {0};
-	int status = 0;
-	if (task->description)
-		buf_append_text(text, task->description);
-	fewshot_append(shots, text);
-	TRY_CLEANUP(status, type->append_question(record->doc, text, e));
+	c->out = text;
+	int status = append_prompt(type, c, record, shots, e);
+	memory->tools = c->tools;
+	TRY_CLEANUP(status, status);
 	TRY_CLEANUP(status, type->read_content(record->doc, &content, e));
 	size_t context_length = text->length;
 	if (type->kind == REQUEST_LOGLIKELIHOOD)
 		buf_printf(text, "%d", content.gold);
+	const struct json *right = item->truth ? json_get(item->truth, "ground_truth") : content.target_json;
+	if (right)
+		json_dump_python(right, -1, false, text);
 	TRY_CLEANUP(status, buf_check(text, e));
 	item->kind = type->kind;
 	item->doc = record->doc;
+	item->tools = memory->tools ? json_root(memory->tools) : NULL;
+	item->tool_format = c->options->tool_format;
+	item->delimiter = str_of(c->options->apply_chat_template ? "" : " ");
 	place_content(type, &content, context_length, memory, item);
 cleanup:
 	doc_content_free(&content);
 	return status;
 }
 
-static int build_item(struct suite *s, int t, size_t doc_id, const struct fewshot *shots, int place, struct error *e)
+static int build_item(struct suite *s, int t, const struct suite_options *options, size_t doc_id,
+	const struct fewshot *shots, int place, struct error *e)
 {
 	const struct record *record = &s->documents[t].items[doc_id];
 	struct suite_item *item = &s->items[place];
-	if (fill_item(s->type, &s->tasks.items[t], record, shots, &s->memory[place], item, e) < 0)
+	struct conversation c = {.task = &s->tasks.items[t], .options = options, .chat = &s->chat};
+	item->truth = s->truths[t].count > 0 ? s->truths[t].items[doc_id].doc : NULL;
+	if (fill_item(s->type, &c, record, shots, &s->memory[place], item, e) < 0)
 		return error_prefix(e, "%s:%zu", s->documents[t].path, record->line);
 	item->task = s->tasks.items[t].name;
 	item->doc_id = (int)doc_id;
@@ -253,7 +295,7 @@ static int build_task(
 		if (shots.k > 0)
 			TRY_CLEANUP(status, fewshot_next(&shots, e));
 		if (selected[i])
-			TRY_CLEANUP(status, build_item(s, t, i, &shots, (*place)++, e));
+			TRY_CLEANUP(status, build_item(s, t, options, i, &shots, (*place)++, e));
 	}
 cleanup:
 	fewshot_free(&shots);
@@ -316,6 +358,7 @@ void suite_close(struct suite *s)
 		buf_free(&s->memory[i].text);
 		free(s->memory[i].choices);
 		free(s->memory[i].until);
+		json_free(s->memory[i].tools);
 	}
 	free(s->items);
 	free(s->memory);
@@ -324,7 +367,10 @@ void suite_close(struct suite *s)
 	free(s->files);
 	for (int t = 0; s->documents && t < s->tasks.count; t++)
 		records_free(&s->documents[t]);
+	for (int t = 0; s->truths && t < s->tasks.count; t++)
+		records_free(&s->truths[t]);
 	free(s->documents);
+	free(s->truths);
 	suite_task_list_free(&s->tasks);
 	scorer_free(&s->scorer);
 	free(s);
@@ -367,6 +413,11 @@ const struct suite_item *suite_item(const struct suite *s, int i)
 	return &s->items[i];
 }
 
+double suite_version(const struct suite *s, bool group)
+{
+	return group ? s->type->group_version : s->type->version;
+}
+
 int suite_find(const struct suite *s, const char *task, int64_t doc_id)
 {
 	for (int t = 0, low = 0; t < s->tasks.count; t++) {
@@ -389,6 +440,11 @@ int suite_find(const struct suite *s, const char *task, int64_t doc_id)
 		return -1;
 	}
 	return -1;
+}
+
+const struct suite_chat *suite_chat(const struct suite *s)
+{
+	return &s->chat;
 }
 
 int suite_task_count(const struct suite *s)
@@ -419,6 +475,17 @@ const char *suite_file_hash(const struct suite *s, int i)
 int suite_metric_count(const struct suite *s)
 {
 	return s->type->n_metrics;
+}
+
+const char *suite_trigger_metric(const struct suite *s)
+{
+	return s->type->trigger_metric;
+}
+
+int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit, void *context,
+	struct error *e)
+{
+	return s->type->add_results ? s->type->add_results(s, tasks, visit, context, e) : 0;
 }
 
 const char *suite_metric_name(const struct suite *s, int i)

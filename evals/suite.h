@@ -10,6 +10,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
 #include "engine/base/str.h"
+#include "engine/engine.h"
 
 enum request_kind {
 	REQUEST_LOGLIKELIHOOD, /* context + each continuation */
@@ -17,8 +18,6 @@ enum request_kind {
 };
 
 enum { SUITE_MAX_METRICS = 8, SUITE_MAX_CHOICES = 64 };
-
-struct engine_text;
 
 struct suite_options {
 	const char *data_folder; /* laid out as the shared data folder: gsm8k/, arc/, recall/ ... */
@@ -28,6 +27,20 @@ struct suite_options {
 	uint64_t seed; /* of few-shot choice and sample, 1234 in the harness */
 	const struct engine_text *text; /* what recall:N counts tokens with; NULL: such a suite is refused */
 	int max_positions;              /* longest context of the model, for recall:N */
+	const struct engine_template *conversations; /* writes conversations and tools as the model reads them; NULL: a
+						      * suite that has such is refused */
+	const struct error *no_conversations;        /* why it is NULL; NULL: nobody looked */
+	enum tool_format tool_format;                /* how the model writes calls; TOOL_FORMAT_NONE: not known */
+	const struct tm *now;                        /* what a template is told of the time; NULL: nothing */
+	bool apply_chat_template;                    /* plain questions become conversations, too */
+	bool multiturn;                 /* then shots are turns of their own, else part of the question's */
+	const char *system_instruction; /* before a task's description; NULL: nothing */
+};
+
+/* What the making of conversations met. */
+struct suite_chat {
+	int systems_dropped; /* items whose system message the template refuses: they go without, as in the harness */
+	bool asked_for_date; /* the template writes the date, or something else of the time, into prompts */
 };
 
 struct suite_item {
@@ -36,22 +49,27 @@ struct suite_item {
 	char doc_hash[SHA256_HEX_SIZE], prompt_hash[SHA256_HEX_SIZE], target_hash[SHA256_HEX_SIZE];
 	enum request_kind kind;
 	struct str context;
-	const struct str *choices; /* LOGLIKELIHOOD: choices without the delimiter; the continuation is " " + choice */
+	const struct str *choices; /* LOGLIKELIHOOD: choices without the delimiter before them */
+	struct str
+		delimiter; /* LOGLIKELIHOOD: the continuation is delimiter + choice; " ", in a conversation nothing */
 	int n_choices;
 	int gold;                /* LOGLIKELIHOOD: index of the right choice */
 	struct str target;       /* as the harness writes it in its samples: text, or the gold index in digits */
 	const struct str *until; /* GENERATE: stop strings, in order */
 	int n_until;
-	int max_tokens;         /* GENERATE: max_gen_toks */
-	struct str group;       /* what to report by besides the whole (recall: "24", its filler); often empty */
-	const struct json *doc; /* the record */
+	int max_tokens;               /* GENERATE: max_gen_toks */
+	struct str group;             /* what to report by besides the whole (recall: "24", its filler); often empty */
+	const struct json *doc;       /* the record */
+	const struct json *truth;     /* the record of the right answer, where it stands in a file of its own; NULL */
+	const struct json *tools;     /* what the model is offered: an array; NULL: nothing */
+	enum tool_format tool_format; /* how its calls are written, where there are tools */
 };
 
 /* What a target answered: one of the two forms by the item's kind. */
 struct answer {
 	const double *logprobs; /* [n_choices] summed log-probability of each continuation */
 	const bool *is_greedy;  /* [n_choices] */
-	struct str text;        /* GENERATE: after stop strings were cut */
+	struct str text;        /* GENERATE: after stop strings were cut; with tools its special tokens are kept */
 	bool truncated;         /* GENERATE: ended by the length limit */
 };
 
@@ -84,7 +102,7 @@ struct suite; /* an opened suite with all its items */
 int suite_open(const char *name, const struct suite_options *options, struct suite **out, struct error *e);
 void suite_close(struct suite *s);
 
-/* Whether a suite of that name is made for a model: then options->text is needed. */
+/* Whether a suite of that name is made for a model: then options->text is needed, or its conversations are. */
 bool suite_needs_model(const char *name);
 
 const char *suite_name(const struct suite *s);
@@ -92,11 +110,15 @@ int suite_count(const struct suite *s);                /* items, after limit or 
 int suite_total(const struct suite *s);                /* documents before */
 bool suite_is_sample(const struct suite *s);           /* items were chosen by hash from the suite as one */
 int suite_fewshot(const struct suite *s);              /* shots in use */
+/* Version of lm-evaluation-harness's tasks, or of the groups of them; 0: assay's own. */
+double suite_version(const struct suite *s, bool group);
 const char *suite_group_column(const struct suite *s); /* the column that items' groups come from ("filler"), or NULL */
 /* Items are ordered by task and doc_id. */
 const struct suite_item *suite_item(const struct suite *s, int i);
 /* Index of the item of that task and document, or -1. */
 int suite_find(const struct suite *s, const char *task, int64_t doc_id);
+
+const struct suite_chat *suite_chat(const struct suite *s);
 
 /* The tasks of the suite, in the order of their items. */
 struct suite_task;
@@ -125,9 +147,14 @@ void metric_mean(const char *name, const double *values, int n, struct metric_su
 void metric_pool(const char *name, const struct metric_summary *tasks, int n_tasks, struct metric_summary *out);
 
 /* Results of a suite whose items have those values ([metrics, items]; scored: whether an item has any): calls visit with
- * task NULL for the suite as a whole (a sample's tasks are no strata: it is one mean with its error), then, where there are several, for each group of tasks ("mmlu_stem") and each task,
- * and for each value of the group column ("filler=24"); for every metric. */
+ * task NULL for the suite as a whole (a sample's tasks are no strata: it is one mean with its error), then, where there
+ * are several, for each group of tasks ("mmlu_stem") and each task, and for each value of the group column ("filler=24"),
+ * and what the suite's type adds; for every metric. A value of NaN is none: the item does not count for that metric. */
 typedef int suite_visit_result(void *context, const char *task, const struct metric_summary *summary, struct error *e);
+int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+	void *context, struct error *e);
+/* The metric that says whether a tool was called, or NULL. */
+const char *suite_trigger_metric(const struct suite *s);
 int suite_summarize(const struct suite *s, const double *values, const bool *scored, suite_visit_result *visit,
 	void *context, struct error *e);
 

@@ -25,7 +25,7 @@ static void mean_of(struct summarizing *z, const bool *in_part, struct metric_su
 	for (int i = 0; i < suite_count(z->suite); i++) {
 		while (suite_task(z->suite, t)->name != suite_item(z->suite, i)->task)
 			t++;
-		if (z->scored[i] && in_part[t])
+		if (z->scored[i] && !isnan(z->values[i]) && in_part[t])
 			z->chosen[n++] = z->values[i];
 	}
 	metric_mean(z->metric, z->chosen, n, out);
@@ -87,7 +87,7 @@ static int visit_value(struct summarizing *z, struct str value, struct error *e)
 	struct metric_summary summary;
 	int n = 0;
 	for (int i = 0; i < suite_count(z->suite); i++)
-		if (z->scored[i] && str_equal(suite_item(z->suite, i)->group, value))
+		if (z->scored[i] && !isnan(z->values[i]) && str_equal(suite_item(z->suite, i)->group, value))
 			z->chosen[n++] = z->values[i];
 	if (n == 0)
 		return 0;
@@ -121,8 +121,10 @@ static int summarize_metric(struct summarizing *z, struct error *e)
 	if (!pool(z, NULL, &whole))
 		return 0;
 	TRY(z->visit(z->context, NULL, &whole, e));
-	if (suite_task_count(z->suite) > 1)
+	if (suite_task_count(z->suite) > 1) {
 		TRY(visit_tasks(z, e));
+		TRY(suite_add_results(z->suite, z->tasks, z->visit, z->context, e));
+	}
 	return suite_group_column(z->suite) ? visit_values(z, e) : 0;
 }
 

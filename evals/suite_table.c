@@ -6,7 +6,8 @@
 #include "evals/suite_type.h"
 
 extern const struct suite_type suite_type_gsm8k, suite_type_gsm8k_cot, suite_type_arc_easy, suite_type_arc_challenge,
-	suite_type_mmlu, suite_type_mmlu_pro, suite_type_recall, suite_type_recall_made, suite_type_exam;
+	suite_type_arc_challenge_chat,
+	suite_type_mmlu, suite_type_mmlu_pro, suite_type_recall, suite_type_recall_made, suite_type_exam, suite_type_toolcall;
 
 /* A name goes to the first row that takes it. */
 static const struct suite_type *const types[] = {
@@ -14,10 +15,12 @@ static const struct suite_type *const types[] = {
 	&suite_type_gsm8k_cot,
 	&suite_type_arc_easy,
 	&suite_type_arc_challenge,
+	&suite_type_arc_challenge_chat,
 	&suite_type_mmlu_pro,
 	&suite_type_mmlu,
 	&suite_type_recall,
 	&suite_type_recall_made,
+	&suite_type_toolcall,
 	&suite_type_exam,
 	NULL,
 };
@@ -67,7 +70,7 @@ const struct suite_type *suite_type_find(const char *name)
 bool suite_needs_model(const char *name)
 {
 	const struct suite_type *type = suite_type_find(name);
-	return type && type->make_documents;
+	return type && (type->make_documents || type->append_conversation);
 }
 
 static void append_name(struct buf *out, const char *name)

@@ -9,7 +9,8 @@
 
 void suite_task_free(struct suite_task *t)
 {
-	char *texts[] = {t->name, t->alias, t->group, t->topic, t->description, t->test_path, t->shots_path};
+	char *texts[] = {t->name, t->alias, t->group, t->topic, t->description, t->test_path, t->shots_path,
+		t->truth_path};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		free(texts[i]);
 	*t = (struct suite_task){0};

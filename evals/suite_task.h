@@ -14,6 +14,7 @@ struct suite_task {        /* strings are owned */
 	char *description; /* what a prompt begins with; NULL: nothing */
 	char *test_path;   /* NULL: the documents are made, not read */
 	char *shots_path;  /* NULL: no file of shots */
+	char *truth_path;  /* the right answers, line by line; NULL: the documents hold them */
 };
 
 void suite_task_free(struct suite_task *t); /* zeroes *t */

@@ -13,8 +13,9 @@
 
 /* What a document holds besides its question. Texts are borrowed from the document. */
 struct doc_content {
-	struct str target;   /* GENERATE: the right answer as it is scored */
-	struct str *choices; /* [n_choices] LOGLIKELIHOOD; owned */
+	struct str target;              /* GENERATE: the right answer as it is scored */
+	const struct json *target_json; /* instead of it, where it is no text; NULL: it is */
+	struct str *choices;            /* [n_choices] LOGLIKELIHOOD; owned */
 	int n_choices;
 	int gold;
 	struct str group;  /* value of the type's group_column, empty without one */
@@ -22,6 +23,24 @@ struct doc_content {
 	int n_until;
 	int max_tokens; /* 0: the type's */
 };
+
+/* A question that is a conversation, maybe with tools, written as the model's template has it. */
+struct conversation {
+	const struct suite_task *task;
+	const struct suite_options *options;
+	struct json_document *tools; /* an array; owned by whoever made the conversation; NULL: none */
+	struct suite_chat *chat;     /* what is met is noted there */
+	struct buf *out;
+};
+/* Appends the conversation {messages, tools}; ERR_USAGE without a template, or without a known format of calls where
+ * there are tools. */
+int conversation_append(struct conversation *c, const struct json *messages, struct error *e);
+/* Appends the prompt of a plain question: description, shots and question as text, or, with apply_chat_template, as a
+ * conversation. */
+struct suite_type;
+struct fewshot;
+int conversation_append_plain(struct conversation *c, const struct suite_type *type, const struct fewshot *shots,
+	const struct json *doc, struct error *e);
 void doc_content_free(struct doc_content *c);
 
 enum shot_choice {
@@ -33,6 +52,7 @@ struct suite_type {
 	const char *name;       /* as --suite takes it */
 	const char *also;       /* what else --suite takes for it, for people: "mmlu_<subject>"; NULL: nothing */
 	const char *definition; /* one line for people */
+	double version, group_version; /* of lm-evaluation-harness's tasks and their groups; 0: assay's own */
 	enum request_kind kind;
 	const char *const *metrics; /* [n_metrics] "metric,filter" */
 	int n_metrics;
@@ -50,8 +70,9 @@ struct suite_type {
 
 	int fewshot; /* default number of shots */
 	enum shot_choice shots;
-	const char *const *fixed_shots; /* [n_fixed_shots] instead of a file: question and answer in one */
+	const char *const *fixed_shots; /* [n_fixed_shots] instead of a file: question, " ", answer */
 	int n_fixed_shots;
+	const char *question_end; /* what a fixed shot's question ends with, where it stands first */
 	/* Whether a document of the shots' file belongs to the task. NULL: each does. */
 	bool (*is_shot)(const struct suite_task *task, const struct json *doc);
 
@@ -59,6 +80,9 @@ struct suite_type {
 	const struct str *until;
 	int n_until;
 	int max_tokens;
+	const char
+		*answer_begin; /* what each answer is made to begin with, part of the prompt; NULL: nothing. Only for a
+				   * type without shots. */
 	const char *const *filters; /* [n_metrics] rows of filters.c */
 	const char *exact_match;    /* a row of metrics.c */
 
@@ -68,8 +92,18 @@ struct suite_type {
 	int (*append_answer)(const struct json *doc, struct buf *out, struct error *e);
 	/* Fills *out, zeroed before; the caller frees it also after an error. Errors name the column. */
 	int (*read_content)(const struct json *doc, struct doc_content *out, struct error *e);
-	/* The value of the one metric, where filters and exact_match are not the way. */
-	int (*judge)(const struct suite_item *item, const struct answer *answer, double *value, struct error *e);
+	/* The values of the metrics (out->value[0] ..) and what is kept of the answer, where filters and exact_match are not
+	 * the way. */
+	int (*judge)(
+		const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e);
+	/* Appends the question as a conversation instead, and sets what is offered: 1; 0: it is none, append_question is to
+	 * be used. NULL: it never is one. */
+	int (*append_conversation)(struct conversation *c, const struct json *doc, struct error *e);
+	/* Adds results made of the tasks' ([tasks]; n 0: none) of one metric. NULL: none. */
+	int (*add_results)(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+		void *context, struct error *e);
+	/* The metric that says whether a tool was called, whose agreement with the baseline variant is reported; or NULL. */
+	const char *trigger_metric;
 };
 
 /* ERR_USAGE for a name that is none of what the command takes; extra: names that it takes besides the suites ("arc,

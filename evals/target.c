@@ -26,6 +26,7 @@ struct flight {
 	double *logprobs;                /* [n_choices] */
 	bool *is_greedy;
 	struct engine_result *result; /* GENERATE */
+	struct buf text;              /* GENERATE with tools: the text with its special tokens; owned */
 };
 
 struct target {
@@ -77,6 +78,7 @@ void target_answer_free(struct target_answer *a)
 	free(f->logprobs);
 	free(f->is_greedy);
 	engine_result_free(f->result);
+	buf_free(&f->text);
 	free(f);
 }
 
@@ -145,7 +147,7 @@ static int encode_choice(struct target *t, const struct suite_item *item, int ch
 {
 	struct buf continuation = {0};
 
-	buf_append_char(&continuation, ' ');
+	buf_append_str(&continuation, item->delimiter);
 	buf_append_str(&continuation, item->choices[choice]);
 	int status = buf_check(&continuation, e);
 	if (status == 0)
@@ -288,17 +290,28 @@ static void take_choices(const struct target *t, struct flight *f, int request, 
 	}
 }
 
-static void take_text(struct flight *f, const struct engine_result *r)
+/* Marks of tool calls may be special tokens, so where there are tools they stay; the one that ended the answer does not. */
+static struct str text_of(const struct target *t, struct flight *f, const struct engine_result *r)
+{
+	if (!f->answer.item->tools)
+		return r->text;
+	size_t count = (size_t)(r->n_generated - (r->ended_by_eos ? 1 : 0));
+	engine_text_decode(t->text, r->tokens, count, false, &f->text);
+	buf_check(&f->text, &f->answer.error);
+	return buf_str(&f->text);
+}
+
+static void take_text(const struct target *t, struct flight *f, const struct engine_result *r)
 {
 	struct target_answer *a = &f->answer;
 
-	a->raw = r->text;
+	a->raw = text_of(t, f, r);
 	a->finish = r->finish;
 	a->answer.truncated = r->finish == ENGINE_LENGTH;
 	a->tokens = r->tokens;
 	a->logprobs = r->logprobs;
 	a->n_generated = r->n_generated;
-	answer_postprocess(r->text, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
+	answer_postprocess(a->raw, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
 }
 
 /* Why a result is no answer. */
@@ -331,7 +344,7 @@ static bool result_take(struct target *t, struct engine_result *r, struct flight
 			engine_result_free(r);
 		} else {
 			f->result = r;
-			take_text(f, r);
+			take_text(t, f, r);
 		}
 		if (++f->n_finished < f->n_requests)
 			return false;

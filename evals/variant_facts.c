@@ -87,7 +87,8 @@ static struct variant_counts counts_now(const struct engine *engine, const struc
 	return c;
 }
 
-static void append_facts(const struct engine_facts *f, struct variant_counts *c, struct buf *out)
+static void append_facts(
+	const struct engine_facts *f, struct variant_counts *c, const struct guard *guard, struct buf *out)
 {
 	buf_printf(out,
 		"{\"parameters\": %" PRIu64 ", \"kv_pages\": %d, \"page_size\": %d, \"kv_scale_source\": \"%s\", "
@@ -100,17 +101,22 @@ static void append_facts(const struct engine_facts *f, struct variant_counts *c,
 		out, ", \"kv_saturated\": %" PRIu64 ", \"steps\": %" PRIu64 ", \"kv\": {", c->kv_saturated, c->steps);
 	for (int i = 0; i < N_COUNTERS; i++)
 		buf_printf(out, "%s\"%s\": %" PRIu64, i ? ", " : "", counters[i].name, *counter_of(c, &counters[i]));
-	buf_append_text(out, "}}");
+	buf_append_char(out, '}');
+	if (guard) {
+		buf_append_text(out, ", \"guard\": ");
+		guard_summary(guard, out);
+	}
+	buf_append_char(out, '}');
 }
 
 int variant_facts_put(struct store *s, struct engine *engine, const char *name, const struct variant_counts *before,
-	int64_t *variant_id, struct error *e)
+	const struct guard *guard, int64_t *variant_id, struct error *e)
 {
 	const struct engine_facts *f = engine_facts(engine);
 	struct variant_counts counts = counts_now(engine, before);
 	struct buf facts = {0};
 
-	append_facts(f, &counts, &facts);
+	append_facts(f, &counts, guard, &facts);
 	struct store_variant row = {.name = name,
 		.weights_bytes = (int64_t)f->weights_bytes,
 		.kv_bytes_per_token = (int64_t)f->kv_bytes_per_token,

@@ -3,6 +3,7 @@
 #define ASSAY_EVALS_VARIANT_FACTS_H
 
 #include "engine/engine.h"
+#include "integrity/guard.h"
 #include "reports/store.h"
 
 /* Counters of the engines that worked at a variant of a run: each process of an interrupted one has its own,
@@ -18,8 +19,9 @@ struct variant_counts {
 int variant_counts_stored(
 	struct store *s, int64_t run_id, const char *name, struct variant_counts *out, struct error *e);
 
-/* Adds the variant to the run that was begun, or renews its facts: `before` and what the engine counted since. */
+/* Adds the variant to the run that was begun, or renews its facts: `before` and what the engine counted since; and what
+ * the guard counted in this process (NULL: none). */
 int variant_facts_put(struct store *s, struct engine *engine, const char *name, const struct variant_counts *before,
-	int64_t *variant_id, struct error *e);
+	const struct guard *guard, int64_t *variant_id, struct error *e);
 
 #endif

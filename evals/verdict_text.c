@@ -31,6 +31,15 @@ static void add_interval(struct table *t, struct interval i, double scale, int d
 		table_printf(t, "%.*f .. %.*f", digits, scale * i.low, digits, scale * i.high);
 }
 
+/* A p that four digits cannot tell from nothing is said to be small. */
+static void add_p(struct table *t, double p)
+{
+	if (p < 0.00005)
+		table_add(t, str_of("<0.0001"));
+	else
+		add_number(t, p, 1, 4);
+}
+
 static void add_headers(struct table *t, const char *const *names)
 {
 	for (int i = 0; i < t->columns; i++)
@@ -58,7 +67,7 @@ static void add_comparison(struct table *t, const char *name, const struct compa
 	table_printf(t, "%" PRId64, c->table.b);
 	table_printf(t, "%" PRId64, c->table.c);
 	table_printf(t, "%" PRId64, c->table.d);
-	add_number(t, c->n ? c->mcnemar.two_sided : NAN, 1, 4);
+	add_p(t, c->n ? c->mcnemar.two_sided : NAN);
 	add_number(t, c->delta_logprob, 1, 4);
 	add_number(t, c->kl, 1, 5);
 	add_number(t, c->length_ratio, 100, 0);
@@ -95,8 +104,8 @@ static void add_endpoint(struct table *t, const struct endpoint *x)
 	add_number(t, x->lower, scale, digits);
 	add_number(t, x->upper, scale, digits);
 	table_printf(t, "%g %s", scale * x->margin, points && x->margin == 0.01 ? "point" : x->unit);
-	add_number(t, x->p_pass, 1, 4);
-	add_number(t, x->p_holm, 1, 4);
+	add_p(t, x->p_pass);
+	add_p(t, x->p_holm);
 	table_add(t, str_of(outcome_name(x->outcome)));
 	if (x->n_needed)
 		table_printf(t, "%" PRId64, x->n_needed);
@@ -169,6 +178,9 @@ static void append_notes(const struct verdict *v, struct buf *out)
 			"run the baseline again.\n");
 }
 
+/* Runs of two programs differ in all that either says of itself; --json holds it all. */
+enum { MOST_DIFFERENCES = 16 };
+
 static void append_sides(const struct verdict *v, struct buf *out)
 {
 	buf_append_text(out, "baseline   ");
@@ -176,10 +188,12 @@ static void append_sides(const struct verdict *v, struct buf *out)
 	buf_append_text(out, "\ncandidate  ");
 	text_append_printable(out, str_of(v->pairing->candidate.label));
 	buf_append_char(out, '\n');
-	for (size_t i = 0; i < v->n_differences; i++) {
+	for (size_t i = 0; i < v->n_differences && i < MOST_DIFFERENCES; i++) {
 		buf_append_text(out, i ? ", " : "differs in ");
 		text_append_printable(out, str_of(v->differences[i].name));
 	}
+	if (v->n_differences > MOST_DIFFERENCES)
+		buf_printf(out, " and %zu more", v->n_differences - MOST_DIFFERENCES);
 	buf_append_text(out, v->n_differences ? "\n\n" : "\n");
 }
 

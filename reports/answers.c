@@ -157,8 +157,8 @@ static int find_variant(struct answers *a, struct store *s, struct str wanted, s
 			run_id, STR_ARG(wanted), search.names.length ? buf_text(&search.names) : " none");
 	else if (status == 0 && search.found > 1)
 		status = error_set(e, ERR_USAGE,
-			"%s: run %" PRId64 " has several variants, expected %" PRId64 ":%s of%s", a->file, run_id,
-			run_id, a->about.name, buf_text(&search.names));
+			"%s: run %" PRId64 " has several variants, expected %" PRId64 ":VARIANT with one of%s", a->file,
+			run_id, run_id, buf_text(&search.names));
 	a->variant_id = a->about.variant_id;
 	a->variant = a->about.name;
 	buf_free(&search.names);

@@ -19,11 +19,11 @@ struct answers {
 	struct answers_block *blocks; /* own all texts above but label and file */
 };
 
-/* ADDRESS is `[DATABASE:]RUN[:VARIANT]` (RUN as store_run_find takes it, default_db where no database is named; VARIANT
- * may be left out where the run has one), or a file of sample lines as lm-evaluation-harness writes them (gzip is fine):
- * {"doc_id", metric: number, …} with "task", "doc_hash", "prompt_hash", "target_hash", "resps", "filtered_resps" where
- * they are known. default_db may be NULL. ERR_USAGE: no such run or variant; ERR_INPUT, ERR_MISSING as for files. An
- * address without any answer is no error here. *out is to be freed on failure, too. */
+/* ADDRESS is `[DATABASE:]RUN[:VARIANT]` (RUN as store_run_find takes it, default_db where no database is named;
+ * VARIANT may be left out where the run has one), or a file of sample lines as lm-evaluation-harness writes them
+ * (gzip is fine): {"doc_id", metric: number, …} with "task", "doc_hash", "prompt_hash", "target_hash", "resps",
+ * "filtered_resps" where they are known. default_db may be NULL. ERR_USAGE: no such run or variant; ERR_INPUT,
+ * ERR_MISSING as for files. An address without any answer is no error here. *out is to be freed on failure, too. */
 int answers_load(const char *address, const char *default_db, struct answers *out, struct error *e);
 void answers_free(struct answers *a);
 

@@ -228,8 +228,8 @@ static void append_members(struct buf *out, struct str members)
 	buf_append_str(out, members);
 }
 
-/* Puts the members of rows first … last - 1 into one row, inside braces. A name that comes twice means that the document
- * was answered twice. */
+/* Puts the members of rows first … last - 1 into one row, inside braces. A name that comes twice means that the
+ * document was answered twice. */
 static int join_rows(struct reading *r, const struct store_sample *first, const struct store_sample *last,
 	struct store_sample *out, struct error *e)
 {

@@ -169,7 +169,8 @@ static int finish(struct gathering *g, size_t n_pairs, struct error *e)
 	TRY(fill_logprob(g, n_pairs, e));
 	if (c->kl_n)
 		c->kl = g->kl_sum / (double)c->kl_n;
-	if (g->baseline_tokens > 0) {
+	/* an answer has a token at least: none are what another program did not count */
+	if (g->baseline_tokens > 0 && g->candidate_tokens > 0) {
 		c->length_ratio = (double)g->candidate_tokens / (double)g->baseline_tokens;
 		c->length_unusual = c->length_ratio < 0.9 || c->length_ratio > 1.1;
 	}

@@ -7,7 +7,8 @@
 /* A summary beyond 1 MiB would be lost as a whole. */
 enum { GITHUB_SUMMARY_MAX = 900 * 1024 };
 
-/* Appends Markdown to the file of GITHUB_STEP_SUMMARY; what is too much for it is cut at a line's end, and that is said. */
+/* Appends Markdown to the file of GITHUB_STEP_SUMMARY; what is too much for it is cut at a line's end, and that is
+ * said. */
 int github_summary_append(const char *path, struct str markdown, struct error *e);
 
 /* Appends a workflow command "::LEVEL title=TITLE::MESSAGE", escaped. level: "error", "warning" or "notice". */

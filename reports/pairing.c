@@ -97,14 +97,14 @@ static bool is_wanted(const char *suite, const char *const *suites, size_t n_sui
 
 static int join(struct pairing *p, const char *const *suites, size_t n_suites, struct error *e)
 {
-	const struct store_sample *a = p->baseline.rows, *a_end = a + p->baseline.n;
-	const struct store_sample *b = p->candidate.rows, *b_end = b + p->candidate.n;
+	const struct store_sample *a = p->baseline.rows, *b = p->candidate.rows;
+	size_t i = 0, k = 0;
 	p->pairs = mem_calloc(p->baseline.n + p->candidate.n, sizeof(*p->pairs), e);
 	if (!p->pairs)
 		return ERR_MEMORY;
-	while (a < a_end || b < b_end) {
-		int order = a == a_end ? 1 : b == b_end ? -1 : compare_keys(a, b);
-		struct pair pair = {.baseline = order <= 0 ? a++ : NULL, .candidate = order >= 0 ? b++ : NULL};
+	while (i < p->baseline.n || k < p->candidate.n) {
+		int order = i == p->baseline.n ? 1 : k == p->candidate.n ? -1 : compare_keys(&a[i], &b[k]);
+		struct pair pair = {.baseline = order <= 0 ? &a[i++] : NULL, .candidate = order >= 0 ? &b[k++] : NULL};
 		if (!is_wanted((pair.baseline ? pair.baseline : pair.candidate)->suite, suites, n_suites))
 			continue;
 		pair.state = state_of(pair.baseline, pair.candidate);

@@ -22,8 +22,8 @@ struct pair {
 	double baseline_value, candidate_value;     /* of the suite's metric */
 	bool multiple_choice;                       /* complete, and the gold choice is known */
 	double baseline_logprob, candidate_logprob; /* of the gold choice; NaN: not finite, or no multiple choice */
-	uint32_t
-		cluster; /* index of the first of the pairing's pairs of the same suite and source document (by its hash) */
+	/* index of the first of the pairing's pairs of the same suite and source document (by its hash) */
+	uint32_t cluster;
 };
 
 /* The pairs of one suite. */
@@ -60,8 +60,8 @@ int pairing_unknown_suite(const struct pairing *p, const char *suite, struct err
 bool pair_is_flip(const struct pair *p);
 bool pair_is_regression(const struct pair *p);
 
-/* The text of an answer: a generated one without its JSON quotes, else the choices' log-probabilities as JSON; empty for
- * one that was not kept. */
+/* The text of an answer: a generated one without its JSON quotes, else the choices' log-probabilities as JSON; empty
+ * for one that was not kept. */
 void pair_response(const struct store_sample *sample, struct buf *out);
 /* The filtered answer of the suite's metric; for choices the index that was chosen. Empty where there is none. */
 void pair_extracted(const struct store_sample *sample, const char *metric, struct buf *out);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "engine/base/decimal.h"
+#include "reports/report_faults.h"
+#include "reports/report_tables.h"
 
 enum { PLOT_SECONDS = 20, PLOT_BYTES_MAX = 8 << 20, PLOT_LINES_MAX = 12, PLOT_POINTS_MAX = 512 };
 
@@ -209,7 +211,7 @@ static void speed_title(const struct speed_line *line, bool many_runs, struct bu
 		buf_printf(out, " (run %lld)", (long long)line->run->run.run_id);
 }
 
-/* Marks the requests that the cache holds at once, where that lies near what was measured. Returns the end of the axis. */
+/* Marks the requests that the cache holds at once, where that lies near what was measured. Returns the axis's end. */
 static int64_t full_mark(const struct speed_line *line, int number, struct buf *out)
 {
 	int64_t tokens = line->first->input_tokens + line->first->output_tokens;
@@ -262,6 +264,118 @@ int plot_throughput(const struct report_data *data, const char *phase, struct pl
 		buf_append_char(&out->script, '\'');
 	}
 	buf_append_char(&out->script, '\n');
+	return end_plot(out, e);
+}
+
+/* ---- Overhead ---- */
+
+static void overhead_label(const struct report_overhead *x, struct buf *out)
+{
+	plot_label(out, x->run->variants[x->point->variant].name);
+	buf_append_char(out, ' ');
+	plot_label(out, x->point->arm);
+	buf_append_char(out, ' ');
+	plot_label(out, x->point->phase);
+	buf_printf(out, " x%lld", (long long)x->point->concurrency);
+}
+
+int plot_overhead(const struct report_data *data, struct plot *out, struct error *e)
+{
+	enum { ROWS_MAX = 40 };
+	struct report_overhead rows[ROWS_MAX];
+	int n = report_overheads(data, rows, ROWS_MAX);
+	*out = (struct plot){0};
+	if (n == 0)
+		return 0;
+	buf_append_text(&out->alternative, "Overhead in percent with its 95% interval, against a budget of 1%");
+	buf_append_text(&out->script, "$overhead << EOD\n");
+	for (int i = 0; i < n; i++) {
+		const double values[] = {100 * rows[i].overhead, 100 * rows[i].low, 100 * rows[i].high};
+		buf_printf(&out->script, "%d", i);
+		for (int j = 0; j < 3; j++) {
+			buf_append_char(&out->script, ' ');
+			append_number(&out->script, values[j]);
+		}
+		buf_append_text(&out->script, " \"");
+		overhead_label(&rows[i], &out->script);
+		buf_append_text(&out->script, "\"\n");
+		buf_append_text(&out->alternative, "; ");
+		overhead_label(&rows[i], &out->alternative);
+		buf_printf(&out->alternative, ": %.2f (%.2f to %.2f)", values[0], values[1], values[2]);
+	}
+	buf_append_text(&out->script, "EOD\n");
+	begin_script(&out->script, 860, 150 + 34 * n);
+	buf_printf(&out->script,
+		"set yrange [%d.6:-0.6]\nset xlabel 'percent of the throughput'\n"
+		"set arrow from 0, graph 0 to 0, graph 1 nohead linecolor rgb '#444444' linewidth 1.5\n"
+		"set arrow from 1, graph 0 to 1, graph 1 nohead linecolor rgb '#d55e00' linewidth 3\n"
+		"plot $overhead using 2:1:3:4:ytic(5) with xerrorbars linewidth 2 pointtype 7 pointsize 1 "
+		"linecolor rgb '#0072b2' title 'overhead, 95%% interval', "
+		"NaN with lines linewidth 3 linecolor rgb '#d55e00' title 'budget 1%%'\n",
+		n - 1);
+	return end_plot(out, e);
+}
+
+/* ---- Faults ---- */
+
+enum { FAULT_ROWS_MAX = 80, FAULT_CHECKS_MAX = 40 };
+
+/* The place of a name among those seen; n grows with a new one. -1: too many. */
+static int name_place(const char **names, int *n, int most, const char *name)
+{
+	int k = 0;
+	while (k < *n && strcmp(names[k], name) != 0)
+		k++;
+	if (k == *n && *n == most)
+		return -1;
+	if (k == *n)
+		names[(*n)++] = name;
+	return k;
+}
+
+static void append_tics(struct buf *script, char axis, const char *const *names, int n)
+{
+	buf_printf(script, "set %ctics (", axis);
+	for (int i = 0; i < n; i++) {
+		buf_printf(script, "%s'", i ? ", " : "");
+		plot_label(script, names[i]);
+		buf_printf(script, "' %d", i);
+	}
+	buf_printf(script, ")%s\n", axis == 'x' ? " rotate by -40" : "");
+}
+
+int plot_faults(const struct report_run *run, struct plot *out, struct error *e)
+{
+	const char *sites[FAULT_ROWS_MAX], *checks[FAULT_CHECKS_MAX];
+	int n_sites = 0, n_checks = 0;
+	*out = (struct plot){0};
+	if (run->n_checks == 0)
+		return 0;
+	buf_append_text(
+		&out->alternative, "Share of trials in which each check fired, by fault; the numbers are in the table");
+	buf_append_text(&out->script, "$faults << EOD\n");
+	for (size_t i = 0; i < run->n_checks; i++) {
+		const struct report_fault *x = &run->checks[i];
+		int row = name_place(sites, &n_sites, FAULT_ROWS_MAX, x->site);
+		int column = name_place(checks, &n_checks, FAULT_CHECKS_MAX, x->key);
+		int64_t n = report_fault_trials(run, NULL, x->site);
+		if (row < 0 || column < 0 || n == 0)
+			continue;
+		buf_printf(&out->script, "%d %d ", column, row);
+		append_number(&out->script, 100 * (double)x->n / (double)n);
+		buf_append_char(&out->script, '\n');
+	}
+	buf_append_text(&out->script, "EOD\n");
+	begin_script(&out->script, 860, 190 + 20 * n_sites);
+	append_tics(&out->script, 'x', checks, n_checks);
+	append_tics(&out->script, 'y', sites, n_sites);
+	buf_printf(&out->script,
+		"set xrange [-0.6:%d.6]\nset yrange [%d.6:-0.6]\nset cbrange [0:100]\nset cblabel '%% of trials'\n"
+		"set palette defined (0 '#f2f2f2', 100 '#0072b2')\nset style fill solid\nunset grid\nunset key\n"
+		"plot $faults using 1:2:(0.46):(0.46):3 with boxxyerror palette, "
+		"$faults using 1:2:(sprintf('%%.0f', $3)):($3 > 50 ? 0xffffff : 0x222222) with labels "
+		"font ',10' textcolor rgb variable\n",
+		n_checks - 1, n_sites - 1);
 	return end_plot(out, e);
 }
 

@@ -165,6 +165,41 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int keep_fault(struct report_fault **rows, size_t *n, const struct store_fault_count *row, struct error *e)
+{
+	TRY(grow(rows, *n, sizeof(**rows), e));
+	struct report_fault *kept = &(*rows)[(*n)++];
+	*kept = (struct report_fault){.n = row->n};
+	if (row->level)
+		TRY(copy(row->level, &kept->level, e));
+	TRY(copy(row->model, &kept->model, e));
+	TRY(copy(row->site, &kept->site, e));
+	return copy(row->key, &kept->key, e);
+}
+
+static int keep_outcome(void *context, const struct store_fault_count *row, struct error *e)
+{
+	struct report_run *run = context;
+	return keep_fault(&run->outcomes, &run->n_outcomes, row, e);
+}
+
+static int keep_check(void *context, const struct store_fault_count *row, struct error *e)
+{
+	struct report_run *run = context;
+	return keep_fault(&run->checks, &run->n_checks, row, e);
+}
+
+static void faults_free(struct report_fault *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(rows[i].level);
+		free(rows[i].model);
+		free(rows[i].site);
+		free(rows[i].key);
+	}
+	free(rows);
+}
+
 /* ---- A run ---- */
 
 static int read_seconds(struct report_run *run, struct store *s, struct error *e)
@@ -188,7 +223,10 @@ int report_data_add(struct report_data *data, struct store *s, int64_t run_id, s
 	TRY(store_variants_each(s, run_id, keep_variant, run, e));
 	TRY(store_results_each(s, run_id, keep_result, run, e));
 	TRY(store_counts_each(s, run_id, keep_count, run, e));
-	TRY(store_measurements_each(s, run_id, keep_measurement, run, e));
+	if (store_measurements_each(s, run_id, keep_measurement, run, e) < 0)
+		return error_prefix(e, "%s: run %lld", run->file, (long long)run_id);
+	TRY(store_fault_outcomes_each(s, run_id, keep_outcome, run, e));
+	TRY(store_fault_checks_each(s, run_id, keep_check, run, e));
 	return read_seconds(run, s, e);
 }
 
@@ -224,6 +262,8 @@ static void run_free(struct report_run *run)
 		free(run->measurements[i].arm);
 		free(run->measurements[i].phase);
 	}
+	faults_free(run->outcomes, run->n_outcomes);
+	faults_free(run->checks, run->n_checks);
 	free(run->variants);
 	free(run->results);
 	free(run->counts);

@@ -42,6 +42,12 @@ struct report_measurement {
 	struct report_latency ttft, itl, tpot, e2e;
 };
 
+/* Trials of a fault campaign that are alike: as struct store_fault_count. */
+struct report_fault {
+	char *level, *model, *site, *key;
+	int64_t n;
+};
+
 struct report_run {
 	char *file;           /* the database */
 	struct store_run run; /* its strings are owned by this object */
@@ -49,7 +55,8 @@ struct report_run {
 	struct report_result *results; /* in the store's order: by suite, task and metric, then by variant */
 	struct report_count *counts;
 	struct report_measurement *measurements;
-	size_t n_variants, n_results, n_counts, n_measurements;
+	struct report_fault *outcomes, *checks; /* of a fault campaign */
+	size_t n_variants, n_results, n_counts, n_measurements, n_outcomes, n_checks;
 };
 
 struct report_data {

@@ -4,6 +4,7 @@
 
 #include "reports/html.h"
 #include "reports/plot.h"
+#include "reports/report_faults.h"
 #include "reports/report_tables.h"
 
 /* ---- Pieces ---- */
@@ -65,9 +66,19 @@ static int write_verdict(const struct report_page *page, size_t number, struct b
 
 /* ---- Runs ---- */
 
+static bool has_variants(const struct report_data *data)
+{
+	for (size_t i = 0; i < data->n_runs; i++)
+		if (data->runs[i].n_variants)
+			return true;
+	return false;
+}
+
 static int write_accuracy(const struct report_data *data, struct buf *out, struct error *e)
 {
 	struct table_list tables = {0};
+	if (!has_variants(data))
+		return 0;
 	begin_section(out, "accuracy", "Accuracy and capacity");
 	TRY(write_tables(&tables, report_accuracy_tables(data, &tables, e), out, e));
 	TRY(write_tables(&tables, report_capacity_table(data, &tables, e), out, e));
@@ -93,7 +104,26 @@ static int write_speed(const struct report_data *data, struct buf *out, struct e
 	TRY(write_plot(&plot, plot_throughput(data, "decode", &plot, e), out, e));
 	TRY(write_plot(&plot, plot_throughput(data, "prefill", &plot, e), out, e));
 	TRY(write_tables(&tables, report_speed_tables(data, &tables, e), out, e));
+	TRY(write_plot(&plot, plot_overhead(data, &plot, e), out, e));
 	TRY(write_tables(&tables, report_overhead_table(data, &tables, e), out, e));
+	end_section(out);
+	return 0;
+}
+
+static int write_faults(const struct report_data *data, struct buf *out, struct error *e)
+{
+	struct table_list tables = {0};
+	if (!report_has_faults(data))
+		return 0;
+	begin_section(out, "faults", "Planted faults");
+	for (size_t i = 0; i < data->n_runs; i++) {
+		struct plot plot = {0};
+		TRY(write_plot(&plot, plot_faults(&data->runs[i], &plot, e), out, e));
+	}
+	TRY(write_tables(&tables, report_fault_outcomes_table(data, &tables, e), out, e));
+	for (size_t i = 0; i < data->n_runs; i++)
+		if (data->runs[i].n_checks)
+			TRY(write_tables(&tables, report_fault_checks_table(&data->runs[i], &tables, e), out, e));
 	end_section(out);
 	return 0;
 }
@@ -151,9 +181,12 @@ static void write_contents(const struct report_page *page, struct buf *out)
 		buf_append_text(out, "</a></li>\n");
 	}
 	if (page->data && page->data->n_runs) {
-		buf_append_text(out, "<li><a href=\"#accuracy\">Accuracy and capacity</a></li>\n");
+		if (has_variants(page->data))
+			buf_append_text(out, "<li><a href=\"#accuracy\">Accuracy and capacity</a></li>\n");
 		if (has_measurements(page->data))
 			buf_append_text(out, "<li><a href=\"#speed\">Throughput and latency</a></li>\n");
+		if (report_has_faults(page->data))
+			buf_append_text(out, "<li><a href=\"#faults\">Planted faults</a></li>\n");
 		if (has_answers(page->data))
 			buf_append_text(out, "<li><a href=\"#answers\">Answers</a></li>\n");
 		buf_append_text(out, "<li><a href=\"#provenance\">Provenance</a></li>\n");
@@ -201,6 +234,7 @@ int report_html_write(const struct report_page *page, struct buf *out, struct er
 	if (page->data && page->data->n_runs) {
 		TRY(write_accuracy(page->data, out, e));
 		TRY(write_speed(page->data, out, e));
+		TRY(write_faults(page->data, out, e));
 		TRY(write_answers(page->data, out, e));
 		TRY(write_provenance(page->data, out, e));
 	}

@@ -1,6 +1,6 @@
 /* Statistics of the verdict: pure functions over counts and samples. A level is a confidence such as 0.95, two-sided
- * unless said otherwise; the one-sided bound at alpha is that of the two-sided level 1 - 2 alpha. Where a value does not
- * exist (no items, a variance of one value) the result is NaN. */
+ * unless said otherwise; the one-sided bound at alpha is that of the two-sided level 1 - 2 alpha. Where a value does
+ * not exist (no items, a variance of one value) the result is NaN. */
 #ifndef ASSAY_REPORTS_STATS_H
 #define ASSAY_REPORTS_STATS_H
 
@@ -91,8 +91,9 @@ struct drop_bounds drop_bounds(struct paired_table table, double alpha, double d
  * (p of H0: drop <= margin). */
 double noninferiority_p(struct paired_table table, double margin, double design_effect);
 double inferiority_p(struct paired_table table, double margin, double design_effect);
-/* Items that would decide at that power where the discordance stays as seen: to pass if the true drop is 0; where
- * there are as many already, at the drop that was seen. NaN where no number decides (the drop lies at the margin). */
+/* Items that would decide at that power where the discordance stays as seen: to pass if the true drop is 0 (where there
+ * are not as many already), or at the drop that was seen, whichever is less. NaN where no number decides: the drop lies
+ * at the margin. */
 double deciding_size(struct paired_table table, double margin, double design_effect, double alpha, double power);
 
 /* ---- Samples (stats_sample.c) ---- */
@@ -117,7 +118,8 @@ double miller_size(double omega2, double within_a, double resamples_a, double wi
 
 /* Quantile of type 7 of sorted values. */
 double sample_quantile(const double *sorted, size_t n, double q);
-/* Distribution-free interval of a quantile: 1-based ranks; high is 0 where no finite bound exists, low is 0 likewise. */
+/* Distribution-free interval of a quantile: 1-based ranks; high is 0 where no finite bound exists, low is 0
+ * likewise. */
 struct quantile_ranks {
 	int64_t low, high;
 	double coverage;

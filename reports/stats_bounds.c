@@ -80,13 +80,14 @@ double deciding_size(struct paired_table table, double margin, double design_eff
 	double n = (double)paired_n(table);
 	double psi = (double)(table.b + table.c) / n;
 	double drop = paired_drop(table);
-	double needed = noninferiority_size(psi, 0, margin, alpha, power) * design_effect;
+	double as_planned = noninferiority_size(psi, 0, margin, alpha, power) * design_effect;
+	double as_seen = noninferiority_size(psi, drop, margin, alpha, power) * design_effect;
 	if (is_sparse(table))
-		needed = fmax(needed, exact_size(table, margin, design_effect, alpha));
-	if (needed > n)
-		return ceil(needed);
-	if (fabs(margin - drop) < 1e-9)
-		return NAN;
-	needed = noninferiority_size(psi, drop, margin, alpha, power) * design_effect;
-	return needed < 1e12 ? fmax(ceil(needed), n + 1) : NAN;
+		as_planned = fmax(as_planned, exact_size(table, margin, design_effect, alpha));
+	as_seen = fabs(margin - drop) < 1e-9 || !(as_seen < 1e12) ? INFINITY : fmax(as_seen, n + 1);
+	/* few improvements are not credited, so that what was seen below the margin promises nothing */
+	if (is_sparse(table) && drop < margin && as_planned > n)
+		as_seen = INFINITY;
+	double needed = as_planned > n ? fmin(as_planned, as_seen) : as_seen;
+	return isinf(needed) ? NAN : ceil(needed);
 }

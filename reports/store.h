@@ -18,8 +18,8 @@ enum { STORE_SCHEMA_VERSION = 2 };
 
 struct store;
 
-/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated, after a copy
- * of the file as it was is kept beside it: FILE-v1 for schema version 1.
+/* Opens FILE for writing, and makes it and its folders where they are missing; an older schema is migrated, after a
+ * copy of the file as it was is kept beside it: FILE-v1 for schema version 1.
  * ERR_INPUT: not a database, not one of Assay's, of a newer version. ERR_MISSING: a folder. ERR_IO: no permission.
  * ERR_STORE: locked for longer than STORE_PATIENCE, full disk, damaged. */
 int store_open(const char *path, struct store **out, struct error *e);
@@ -119,14 +119,15 @@ struct store_sample {
 	const char *finish_reason; /* NULL: none */
 	const char *error;         /* NULL: none */
 	int64_t prompt_tokens, cached_tokens, generated_tokens;
-	int64_t context_cut; /* prompt tokens that were dropped from the beginning: the context was longer than the model's */
+	int64_t context_cut; /* prompt tokens dropped from the beginning: longer than the model's context */
 	double seconds;
 };
 
 /* Stores one answer. (variant, suite, task, doc_id) is answered once in a run: a second one is ERR_STORE. */
 int store_sample_insert(struct store *s, const struct store_sample *sample, struct error *e);
 
-/* Stores an answer in place of the error that the run that was begun holds for that item. ERR_STORE when it holds none. */
+/* Stores an answer in place of the error that the run that was begun holds for that item. ERR_STORE when it holds none.
+ */
 int store_sample_retry(struct store *s, const struct store_sample *sample, struct error *e);
 
 enum store_answered {
@@ -177,6 +178,55 @@ struct store_measurement {
  * phase, concurrency, input and output tokens). */
 int store_measurement_put(struct store *s, const struct store_measurement *m, struct error *e);
 
+/* ---- Incidents ---- */
+
+/* One firing of a check of a guard. */
+struct store_incident {
+	int64_t fault_trial_id; /* 0: of no planned fault */
+	const char *variant;
+	int64_t time; /* nanoseconds since 1970, UTC */
+	const char *check, *phase;
+	uint64_t request;      /* of the engine; 0: none is named */
+	int64_t page, logical; /* -1: none */
+	uint64_t expected, actual;
+	uint64_t step;
+	int64_t tokens_emitted;
+	struct str detail; /* JSON object */
+};
+
+/* Adds an incident to the run that was begun. */
+int store_incident_insert(struct store *s, const struct store_incident *incident, struct error *e);
+
+/* ---- Trials of fault campaigns ---- */
+
+struct store_fault_trial {
+	int64_t fault_trial_id; /* given by the store */
+	int64_t trial;
+	const char *mode;  /* "observed", "enforced" */
+	const char *level; /* of the guard */
+	const char *variant;
+	uint64_t seed, workload;
+	const char *site, *model; /* "pool.free.early", "M1" */
+	int64_t occurrence, target;
+	const char *outcome; /* "detected", "silent", … */
+	const char *check;   /* the first that fired, NULL: none */
+	int64_t late_tokens, collateral;
+	const char *replay; /* the line that does it again */
+	struct str detail;  /* JSON object of the rest */
+};
+
+/* Trials of one site that are alike. */
+struct store_fault_count {
+	const char *level, *model, *site; /* level NULL: the observed run */
+	const char *key;                  /* outcome; of an observed run: a check that fired */
+	int64_t n;
+};
+
+/* Stores all runs of one trial and what guards found in them, in one transaction. fault_trial_id of an incident is here
+ * the number of its row, from 1 on. */
+int store_fault_trials_insert(struct store *s, const struct store_fault_trial *rows, int n,
+	const struct store_incident *incidents, int n_incidents, struct error *e);
+
 /* ---- Reading ----
  * Each calls visit once per row; what it is given is borrowed and gone after the call. A negative status of visit ends
  * the reading and is returned. */
@@ -185,6 +235,9 @@ typedef int store_visit_run(void *context, const struct store_run *run, struct e
 typedef int store_visit_variant(void *context, const struct store_variant *variant, struct error *e);
 typedef int store_visit_result(void *context, const struct store_result *result, struct error *e);
 typedef int store_visit_measurement(void *context, const struct store_measurement *m, struct error *e);
+typedef int store_visit_incident(void *context, const struct store_incident *incident, struct error *e);
+typedef int store_visit_fault_count(void *context, const struct store_fault_count *count, struct error *e);
+typedef int store_visit_fault_trial(void *context, const struct store_fault_trial *t, struct error *e);
 typedef int store_visit_sample(void *context, const struct store_sample *sample, struct error *e);
 
 /* All runs, oldest first, or (run_id > 0) that one. */
@@ -196,6 +249,17 @@ int store_results_each(struct store *s, int64_t run_id, store_visit_result *visi
 /* By variant, arm, phase, input, output, concurrency and block. */
 int store_measurements_each(
 	struct store *s, int64_t run_id, store_visit_measurement *visit, void *context, struct error *e);
+/* In the order in which they were found. */
+int store_incidents_each(struct store *s, int64_t run_id, store_visit_incident *visit, void *context, struct error *e);
+/* By trial, then as they were added. */
+int store_fault_trials_each(
+	struct store *s, int64_t run_id, store_visit_fault_trial *visit, void *context, struct error *e);
+/* How many trials of each site ended how at each level, by level, model and site. */
+int store_fault_outcomes_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
+/* In how many trials that the fault did not leave masked each check fired in the observed run, by model and site. */
+int store_fault_checks_each(
+	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
 /* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);

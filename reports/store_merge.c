@@ -1,35 +1,7 @@
-#include "reports/store_merge.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "engine/base/json_strict.h"
-#include "reports/store_internal.h"
-
-/* What a shard says of itself. */
-struct part {
-	struct store *store;
-	int64_t run_id;
-	char label[512]; /* "run 3 of b.db (shard 2/8)" */
-	enum run_status status;
-	int64_t index, count;
-	char *whole; /* configuration of the run that it is a part of */
-	bool whole_for_gating;
-	int64_t started, finished;
-	double seconds;
-	int resumptions;
-	char *uid, *host, *version, *command, *model;
-	char *model_fingerprint, *tokenizer_hash, *template_hash, *numerics_id; /* NULL: unknown */
-	struct json_document *provenance;
-};
-
-struct merge {
-	struct store *target;
-	struct part *parts; /* by index, once they are checked */
-	size_t n;
-	store_mean *mean;
-	int64_t run_id;
-};
+#include "reports/store_merge_internal.h"
 
 /* ---- Reading what the shards say ---- */
 
@@ -312,7 +284,7 @@ struct variant_copy {
 	int64_t count;
 };
 
-static int find_variant(struct merge *m, const char *name, int64_t *id, struct error *e)
+int merge_find_variant(struct merge *m, const char *name, int64_t *id, struct error *e)
 {
 	struct store_binder b = {0};
 	TRY(store_prepare(
@@ -331,7 +303,7 @@ static int add_variant(void *context, const struct store_variant *v, struct erro
 	c->count++;
 	if (c->part != &c->merge->parts[0]) {
 		int64_t id = 0;
-		TRY(find_variant(c->merge, v->name, &id, e));
+		TRY(merge_find_variant(c->merge, v->name, &id, e));
 		return id ? 0
 			  : error_set(e, ERR_INPUT, "%s has a variant %s that %s has not", c->part->label, v->name,
 				    c->merge->parts[0].label);
@@ -399,7 +371,7 @@ static int copy_rows(struct merge *m, const struct part *p, sqlite3_stmt *read, 
 			return error_set(e, ERR_INPUT, "%s holds %s document %" PRId64 ", which is another shard's",
 				p->label, column_text(read, 1), doc_id);
 		if (variant_id != from)
-			TRY(find_variant(m, column_text(read, SAMPLE_COLUMN_COUNT + 1), &to, e));
+			TRY(merge_find_variant(m, column_text(read, SAMPLE_COLUMN_COUNT + 1), &to, e));
 		from = variant_id;
 		TRY(insert_copy(m, read, insert, to, e));
 	}
@@ -461,120 +433,6 @@ static int check_coverage(struct merge *m, struct error *e)
 	return store_variants_each(m->target, m->run_id, check_variant, &c, e);
 }
 
-/* ---- Results ---- */
-
-/* A metric's values over the answers of a suite, or of one task of it. */
-struct values {
-	const char *task, *metric;
-	bool whole; /* the suite as a whole */
-	double *values;
-	int n, capacity;
-};
-
-static int take_value(void *context, const struct store_sample *x, struct error *e)
-{
-	struct values *v = context;
-	struct json_document *metrics = NULL;
-	if (x->status == SAMPLE_ERROR || (!v->whole && strcmp(x->task, v->task) != 0))
-		return 0;
-	if (v->n == v->capacity) {
-		int capacity = v->capacity ? 2 * v->capacity : 1024;
-		double *grown = reallocarray(v->values, (size_t)capacity, sizeof(*grown));
-		if (!grown)
-			return error_set(e, ERR_MEMORY, "no memory for the values of a metric");
-		v->values = grown;
-		v->capacity = capacity;
-	}
-	TRY(json_parse(x->metrics, "sample.metrics", JSON_LAST_KEY_WINS, &metrics, e));
-	v->values[v->n++] = json_double(json_get(json_root(metrics), v->metric));
-	json_free(metrics);
-	return 0;
-}
-
-struct result_copy {
-	struct merge *merge;
-	const struct part *part;
-};
-
-static int put_result(struct merge *m, const struct store_result *r, struct error *e)
-{
-	struct store_binder b = {0};
-	TRY(store_prepare(m->target,
-		"INSERT INTO suite_result (run_id, variant_id, suite, task, metric, n, value, stderr)"
-		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-		&b.statement, e));
-	bind_int(&b, m->run_id);
-	bind_int(&b, r->variant_id);
-	bind_text(&b, r->suite);
-	bind_text(&b, r->task);
-	bind_text(&b, r->metric);
-	bind_int(&b, r->n);
-	bind_double(&b, r->value);
-	bind_double(&b, r->stderr_value);
-	return store_run_statement(m->target, &b, "store a result", e);
-}
-
-static int has_result(struct merge *m, const struct store_result *r, int64_t *count, struct error *e)
-{
-	struct store_binder b = {0};
-	TRY(store_prepare(m->target,
-		"SELECT count(*) FROM suite_result WHERE run_id = ?1 AND variant_id = ?2 AND suite = ?3 AND task = ?4"
-		" AND metric = ?5",
-		&b.statement, e));
-	bind_int(&b, m->run_id);
-	bind_int(&b, r->variant_id);
-	bind_text(&b, r->suite);
-	bind_text(&b, r->task);
-	bind_text(&b, r->metric);
-	return store_query_int(m->target, &b, count, "look for a result", e);
-}
-
-static int variant_name(struct store *s, int64_t variant_id, char *out, size_t size, struct error *e)
-{
-	struct store_binder b = {0};
-	TRY(store_prepare(s, "SELECT name FROM variant WHERE variant_id = ?1", &b.statement, e));
-	bind_int(&b, variant_id);
-	int status = store_step(s, b.statement, &b, "find a variant", e);
-	if (status == 1)
-		snprintf(out, size, "%s", column_text(b.statement, 0));
-	sqlite3_finalize(b.statement);
-	return status < 0 ? status : 0;
-}
-
-/* A result that some shard has is computed once, over the answers of all. */
-static int join_result(void *context, const struct store_result *r, struct error *e)
-{
-	const struct result_copy *c = context;
-	struct merge *m = c->merge;
-	char name[256] = "";
-	int64_t variant_id = 0, count = 0;
-	TRY(variant_name(c->part->store, r->variant_id, name, sizeof(name), e));
-	TRY(find_variant(m, name, &variant_id, e));
-	struct store_result joined = *r;
-	joined.variant_id = variant_id;
-	TRY(has_result(m, &joined, &count, e));
-	if (count)
-		return 0;
-	struct values v = {.task = r->task, .metric = r->metric, .whole = strcmp(r->task, r->suite) == 0};
-	int status = store_samples_each(m->target, m->run_id, variant_id, r->suite, take_value, &v, e);
-	if (status == 0 && v.n > 0) {
-		joined.n = v.n;
-		m->mean(v.values, v.n, &joined.value, &joined.stderr_value);
-		status = put_result(m, &joined, e);
-	}
-	free(v.values);
-	return status;
-}
-
-static int join_results(struct merge *m, struct error *e)
-{
-	for (size_t i = 0; i < m->n; i++) {
-		struct result_copy c = {m, &m->parts[i]};
-		TRY(store_results_each(m->parts[i].store, m->parts[i].run_id, join_result, &c, e));
-	}
-	return 0;
-}
-
 /* ---- All of it ---- */
 
 static int merge_all(struct merge *m, struct error *e)
@@ -585,13 +443,13 @@ static int merge_all(struct merge *m, struct error *e)
 	for (size_t i = 0; i < m->n; i++)
 		TRY(copy_samples(m, &m->parts[i], e));
 	TRY(check_coverage(m, e));
-	return join_results(m, e);
+	return merge_results(m, e);
 }
 
-int store_merge(
-	struct store *s, const struct store_shard *shards, size_t n, store_mean *mean, int64_t *run_id, struct error *e)
+int store_merge(struct store *s, const struct store_shard *shards, size_t n, const struct store_math *math,
+	int64_t *run_id, struct error *e)
 {
-	struct merge m = {.target = s, .mean = mean, .parts = mem_calloc(n, sizeof(*m.parts), e)};
+	struct merge m = {.target = s, .math = math, .parts = mem_calloc(n, sizeof(*m.parts), e)};
 	int status = m.parts ? 0 : ERR_MEMORY;
 	for (; m.parts && m.n < n && status == 0; m.n++)
 		status = part_read(&m.parts[m.n], &shards[m.n], e);

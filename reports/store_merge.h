@@ -10,17 +10,38 @@ struct store_shard {
 	int64_t run_id;
 };
 
-/* Mean of n values and its standard error. */
-typedef void store_mean(const double *values, int n, double *value, double *stderr_value);
+/* A result without its name. */
+struct store_mean {
+	int n;
+	double value, stderr_value; /* NaN: none */
+};
+
+/* Tasks of a suite, at most. */
+enum { STORE_TASKS_MAX = 1024 };
+
+/* Calls visit for every result of a suite under one variant whose results are more than means of its answers' metrics,
+ * computed from the answers in s: 1. A suite whose results are means: 0, without a visit. */
+typedef int store_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+	store_visit_result *visit, void *context, struct error *e);
+
+/* How results are made of values: the suites know. */
+struct store_math {
+	/* Of n values. */
+	struct store_mean (*mean)(const double *values, int n);
+	/* Of n tasks of a suite or a group, at most STORE_TASKS_MAX. */
+	struct store_mean (*pool)(const struct store_mean *tasks, int n);
+	store_own_results *own; /* NULL: all results are means */
+};
 
 /* Whether a run's provenance says that it is a shard. */
 bool store_run_is_shard(const struct store_run *run);
 
-/* Joins shards into a new complete run of s, in one step: all of it or nothing. The results of suites and tasks are
- * computed again from the answers.
+/* Joins shards into a new complete run of s, in one step: all of it or nothing. The results of suites,
+ * groups and tasks are computed again from the answers; those of parts that the answers do not name ("filler=24") from
+ * the shards' own.
  * ERR_INPUT, naming the runs: no shard, not complete, of different configurations, one twice, one missing, an answer
  * that belongs to another shard, not all items answered, joined before. PRECOND: n > 0, s writes no run. */
-int store_merge(struct store *s, const struct store_shard *shards, size_t n, store_mean *mean, int64_t *run_id,
-	struct error *e);
+int store_merge(struct store *s, const struct store_shard *shards, size_t n, const struct store_math *math,
+	int64_t *run_id, struct error *e);
 
 #endif

@@ -25,6 +25,12 @@ static int nothing_to_compare(const struct pairing *p, const struct comparison *
 			"nothing to compare: %s (%zu answers) and %s (%zu answers) have no item of the same suite and "
 			"doc_id",
 			p->baseline.label, p->baseline.n, p->candidate.label, p->candidate.n);
+	for (size_t i = 0; i < p->n_suites; i++)
+		if (!p->suites[i].binary)
+			return error_set(e, ERR_EMPTY,
+				"nothing to compare: %.60s of suite %.60s is not 0 or 1, so that no answer is right or "
+				"wrong",
+				p->suites[i].metric, p->suites[i].suite);
 	return error_set(e, ERR_EMPTY,
 		"nothing to compare: no item has a score on both sides (%" PRId64 " errors, %" PRId64
 		" truncated, %" PRId64 " unmatched)",
@@ -342,7 +348,7 @@ static void find_caveat(struct verdict *v, const struct answers *side, const cha
 	size_t used = strlen(v->caveat);
 	if (!side->variant_id || used + 1 >= sizeof(v->caveat))
 		return;
-	const char *why = !side->run.for_gating    ? "was limited to a part of its items (--limit)"
+	const char *why = !side->run.for_gating    ? "has only a part of the items"
 		: side->run.status != RUN_COMPLETE ? "is not complete"
 						   : NULL;
 	if (why)

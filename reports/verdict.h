@@ -1,5 +1,5 @@
-/* The verdict: may the candidate replace the baseline? Everything that is printed (text, JSON, JUnit, Markdown, HTML, the
- * exit code) comes from one struct verdict. */
+/* The verdict: may the candidate replace the baseline? Everything that is printed (text, JSON, JUnit, Markdown,
+ * HTML, the exit code) comes from one struct verdict. */
 #ifndef ASSAY_REPORTS_VERDICT_H
 #define ASSAY_REPORTS_VERDICT_H
 
@@ -62,7 +62,8 @@ struct verdict {
  * was missing. *out is to be freed on failure, too. */
 int verdict_compare(const struct pairing *pairing, struct verdict *out, struct error *e);
 
-/* Compares and judges by the policy. ERR_USAGE when the policy names a suite that is not there, or lets nothing decide. */
+/* Compares and judges by the policy. ERR_USAGE when the policy names a suite that is not there, or lets nothing
+ * decide. */
 int verdict_make(const struct pairing *pairing, const struct policy *policy, struct verdict *out, struct error *e);
 
 /* Puts the A/A flip rates in: pairs of the baseline with another run of the same configuration. */

@@ -1,5 +1,5 @@
-/* What changed from one text to another, word by word. A word is a run of characters that are no white space, or a run of
- * white space: the pieces put together again are the texts, byte for byte. */
+/* What changed from one text to another, word by word. A word is a run of characters that are no white space, or a
+ * run of white space: the pieces put together again are the texts, byte for byte. */
 #ifndef ASSAY_REPORTS_WORD_DIFF_H
 #define ASSAY_REPORTS_WORD_DIFF_H
 

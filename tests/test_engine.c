@@ -503,15 +503,13 @@ struct fault {
 };
 
 /* Changes the third value at its site. */
-static int64_t fault_fire(void *context, enum fault_site site, uint64_t request, int64_t index, int64_t value)
+static int64_t fault_fire(void *context, const struct fault_point *point)
 {
 	struct fault *f = context;
-	(void)request;
-	(void)index;
-	if (f->seen[site]++ != 2 || site != f->site)
-		return value;
+	if (f->seen[point->site]++ != 2 || point->site != f->site)
+		return point->value;
 	f->fired++;
-	return value + f->change;
+	return point->value + f->change;
 }
 
 START_TEST(a_fault_at_a_site_changes_what_it_should)

@@ -107,10 +107,11 @@ static struct json_document *record_of(const char *members)
 START_TEST(checks_pass_and_fail)
 {
 	struct json_document *record = record_of(cases[_i].check);
-	struct str expected;
+	const struct json *expected;
 	bool passed;
 	CHECK_OK(exam_check_read(json_root(record), &expected, &test_error));
-	CHECK_OK(exam_check_apply(json_root(record), str_of(cases[_i].answer), &passed, &test_error));
+	CHECK_OK(exam_check_apply(
+		json_root(record), TOOL_FORMAT_HERMES, str_of(cases[_i].answer), &passed, &test_error));
 	ck_assert_msg(passed == cases[_i].passes, "%s: '%s'", cases[_i].check, cases[_i].answer);
 	json_free(record);
 }
@@ -124,7 +125,7 @@ START_TEST(a_pattern_that_takes_too_long)
 	bool passed;
 	for (int i = 0; i < 5000; i++)
 		buf_append_text(&answer, "x");
-	ck_assert_int_eq(exam_check_apply(json_root(record), buf_str(&answer), &passed, &test_error), ERR_INPUT);
+	ck_assert_int_eq(exam_check_apply(json_root(record), TOOL_FORMAT_NONE, buf_str(&answer), &passed, &test_error), ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "matching a text of 5000 bytes: "));
 	buf_free(&answer);
 	json_free(record);
@@ -142,10 +143,11 @@ static const struct {
 } bad_cases[] = {
 	{"'id': 1, 'prompt': 'p'", ERR_INPUT, "column \"check\" is missing"},
 	{GOOD "'check': 'fuzzy', 'expected': 'x'", ERR_INPUT,
-		"check \"fuzzy\", expected one of exact, contains, regex, number, choice"},
-	{GOOD "'check': 'json-schema', 'expected': {}", ERR_USAGE,
-		"check \"json-schema\" is not available in this version (available: exact, "},
-	{GOOD "'check': 'tool-call', 'expected': {}", ERR_USAGE, "check \"tool-call\" is not available"},
+		"check \"fuzzy\", expected one of exact, contains, regex, number, choice, json-schema, tool-call"},
+	{GOOD "'check': 'json-schema'", ERR_INPUT, "\"expected\" is missing, expected a JSON Schema"},
+	{GOOD "'check': 'json-schema', 'expected': {'frob': 1}", ERR_INPUT,
+		"\"expected\": schema at its root: unknown keyword \"frob\""},
+	{GOOD "'check': 'tool-call', 'expected': []", ERR_INPUT, "\"tools\" is missing, expected an array of tools"},
 	{GOOD "'check': 'exact'", ERR_INPUT, "\"expected\" is missing, expected string"},
 	{GOOD "'check': 'exact', 'expected': 4", ERR_INPUT, "\"expected\" is number, expected string"},
 	{GOOD "'check': 'contains', 'expected': []", ERR_INPUT, "is an empty list"},
@@ -165,8 +167,12 @@ static const struct {
 	{"'id': 1, 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"prompt\" is missing"},
 	{"'id': 1, 'prompt': '', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"prompt\" is empty"},
 	{"'id': 1, 'messages': [], 'check': 'exact', 'expected': 'x'", ERR_USAGE,
-		"\"messages\" need the model's chat template"},
-	{GOOD "'tools': [], 'check': 'exact', 'expected': 'x'", ERR_USAGE, "\"tools\" need the model's chat template"},
+		"a conversation needs the model's chat template: no model is named"},
+	{GOOD "'tools': [], 'check': 'exact', 'expected': 'x'", ERR_USAGE,
+		"a conversation needs the model's chat template: no model is named"},
+	{"'id': 1, 'messages': 5, 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"messages\" is number"},
+	{GOOD "'messages': [], 'check': 'exact', 'expected': 'x'", ERR_INPUT, "expected one of them"},
+	{GOOD "'tools': 5, 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"tools\" is number"},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 0", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 1.5", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 3000000000", ERR_INPUT, "column \"max_tokens\""},

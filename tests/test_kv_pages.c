@@ -172,25 +172,26 @@ static int witness_open(void *context, const struct kv_guard_layout *layout, voi
 	return 0;
 }
 
-static void witness_sent(void *state, uint64_t request, int logical, int32_t page, int n_tokens)
+static void witness_note(struct witness *w, char what, const struct kv_guard_transfer *t)
 {
-	struct witness *w = state;
-	(void)request;
-	if (w->n == 0)
-		w->written = stored(w->to, LAYERS - 1, 1, (size_t)(page * HEADS * PAGE * DIM + 1)) != 0.0f;
-	w->seen[w->n++] = 's';
-	w->seen[w->n++] = (char)('0' + logical);
-	w->seen[w->n++] = (char)('0' + n_tokens);
+	w->seen[w->n++] = what;
+	w->seen[w->n++] = (char)('0' + t->logical);
+	w->seen[w->n++] = (char)('0' + t->n_tokens);
 }
 
-static int witness_received(void *state, uint64_t request, int logical, int32_t page, int n_tokens, struct error *e)
+static void witness_sent(void *state, const struct kv_guard_transfer *t)
 {
 	struct witness *w = state;
-	(void)request;
-	w->seen[w->n++] = 'r';
-	w->seen[w->n++] = (char)('0' + logical);
-	w->seen[w->n++] = (char)('0' + n_tokens);
-	return logical == w->refused ? error_set(e, ERR_DEVICE, "page %d is not whole", page) : 0;
+	if (w->n == 0)
+		w->written = stored(w->to, LAYERS - 1, 1, (size_t)(t->target * HEADS * PAGE * DIM + 1)) != 0.0f;
+	witness_note(w, 's', t);
+}
+
+static int witness_received(void *state, const struct kv_guard_transfer *t, struct error *e)
+{
+	struct witness *w = state;
+	witness_note(w, 'r', t);
+	return t->logical == w->refused ? error_set(e, ERR_DEVICE, "page %d is not whole", t->target) : 0;
 }
 
 START_TEST(the_transfer_tag_is_written_last_and_asked_for)

@@ -6,7 +6,7 @@
 #include "engine/base/utf8.h"
 #include "evals/metrics.h"
 #include "evals/postprocess.h"
-#include "evals/python_text.h"
+#include "engine/base/python_text.h"
 #include "evals/suite.h"
 #include "tests/support.h"
 

@@ -38,10 +38,13 @@ START_TEST(shards_make_the_whole)
 	struct buf hash = sql(whole, "SELECT config_hash FROM run");
 	expect_sql(all, "SELECT config_hash FROM run", buf_text(&hash));
 	buf_free(&hash);
-	expect_output(RUN("db", "check", "--db", all, "--json"),
-		"{\"schema_version\": 1, \"sound\": true, \"problems\": [], \"rows\": {\"run\": 1, \"variant\": 2, "
-		"\"sample\": 54, "
-		"\"suite_result\": 10, \"measurement\": 0, \"fault_trial\": 0, \"incident\": 0}}\n");
+	struct outcome check = RUN("db", "check", "--db", all, "--json");
+	expect_exit(&check, 0);
+	struct json_document *document = parse(buf_str(&check.out));
+	ck_assert(json_is(json_path(json_root(document), "sound"), JSON_TRUE));
+	ck_assert_int_eq(json_path_int(json_root(document), "rows/sample"), 54);
+	json_free(document);
+	outcome_free(&check);
 	/* It counts as the run of that configuration: nothing is left to do. */
 	struct outcome again =
 		RUN("run", "--limit", "9", VARIANTS, "--shard", "1/2", "--db", parts[0], "--quiet", "--json");
@@ -128,7 +131,8 @@ START_TEST(reports_of_a_run)
 	EXPECT_FAILURE(RUN("report", "--db", db, "--html", html), 2, db);
 	run_ok(RUN("run", "--limit", "5", VARIANTS, "--suite", "gsm8k,arc_easy", "--quiet", "--db", db));
 	EXPECT_FAILURE(RUN("report", "7", "--db", db, "--html", html), 2, "no run '7'");
-	EXPECT_FAILURE(RUN("report", "--db", db, "--html", path_in(POCKET "/config.json", "x.html")), 4, "cannot be written");
+	EXPECT_FAILURE(
+		RUN("report", "--db", db, "--html", path_in(POCKET "/config.json", "x.html")), 4, "cannot be written");
 	run_ok(RUN("report", "--db", db, "--html", html));
 	struct buf page = test_read_file(html);
 	static const char *const parts[] = {"<!DOCTYPE html>", "run 1 int4/fp8 against run 1 bf16/bf16", "INCONCLUSIVE",

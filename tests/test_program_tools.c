@@ -393,7 +393,7 @@ static const struct {
 	{"{}", "\"prompt\" is missing", 2},
 	{"{\"prompt\": 5}", "\"prompt\" is number", 2},
 	{"{\"prompt\": \"\"}", "no token", 2},
-	{"{\"messages\": []}", "chat template", 2},
+	{"{\"messages\": []}", "--chat", 2},
 	{"{\"prompt\": \"a\", \"max_tokens\": 0}", "\"max_tokens\"", 2},
 	{"{\"prompt\": \"a\", \"max_tokens\": 1.5}", "\"max_tokens\"", 2},
 	{"{\"prompt\": \"a\", \"max_tokens\": 3000000000}", "\"max_tokens\"", 2},

@@ -9,6 +9,7 @@
 #include "reports/html.h"
 #include "reports/pivot.h"
 #include "reports/plot.h"
+#include "reports/report_faults.h"
 #include "reports/report_html.h"
 #include "reports/report_tables.h"
 #include "tests/store_fixture.h"
@@ -523,6 +524,90 @@ START_TEST(overhead)
 	ck_assert_msg(strstr(buf_text(&out), "\"low\",0.0074137683385") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"high\",0.0102688610818") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"budget\",\"open\"") != NULL, "%s", buf_text(&out));
+	struct plot p = {0};
+	CHECK_OK(plot_overhead(&data, &p, &test_error));
+	ck_assert_msg(strstr(buf_text(&p.script), "\n0 0.88423427441") != NULL, "%s", buf_text(&p.script));
+	ck_assert_ptr_nonnull(strstr(buf_text(&p.script), "\"bf16/bf16 pages decode x8\"\nEOD\n"));
+	plot_free(&p);
+	table_list_free(&list);
+	report_data_free(&data);
+	buf_free(&out);
+	store_close(s);
+}
+END_TEST
+
+/* ---- Faults ---- */
+
+/* One trial: what happened with nothing stopped, and at the level "pages". */
+struct trial_rows {
+	const char *site, *model, *observed, *enforced, *check;
+};
+
+static void trial_put(struct store *s, int64_t number, const struct trial_rows *t)
+{
+	struct store_fault_trial rows[2];
+	for (int i = 0; i < 2; i++)
+		rows[i] = (struct store_fault_trial){.trial = number,
+			.mode = i ? "enforced" : "observed",
+			.level = i ? "pages" : "digest",
+			.variant = "bf16/bf16",
+			.site = t->site,
+			.model = t->model,
+			.outcome = i ? t->enforced : t->observed,
+			.replay = "x",
+			.detail = STR("{}")};
+	/* the same check fires twice: one trial */
+	struct store_incident incidents[2];
+	for (int i = 0; i < 2; i++)
+		incidents[i] = (struct store_incident){.fault_trial_id = 1,
+			.variant = "bf16/bf16",
+			.time = 1,
+			.check = t->check,
+			.phase = "before_read",
+			.page = -1,
+			.logical = -1,
+			.detail = STR("{}")};
+	CHECK_OK(store_fault_trials_insert(s, rows, 2, incidents, t->check ? 2 : 0, &test_error));
+}
+
+START_TEST(faults)
+{
+	static const struct trial_rows trials[] = {
+		{"slot.wrong_page", "M8", "leak", "detected", "write"},
+		{"slot.wrong_page", "M8", "silent", "detected_late", "write"},
+		{"slot.wrong_page", "M8", "masked", "benign", "tag"}, /* harmless: no evidence */
+		{"pool.free.early", "M1", "silent", "detected", "tag"},
+		{"table.row.swap", "M12", "not_activated", "not_activated", NULL},
+		{"payload.bitflip", "M13", "silent", "silent", "digest"},
+	};
+	struct store *s = fixture_open(fixture_path("f.db"));
+	int64_t run_id = fixture_begin(s, "c", false);
+	struct report_data data = {0};
+	struct table_list list = {0};
+	struct buf out = {0};
+	for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++)
+		trial_put(s, (int64_t)i, &trials[i]);
+	CHECK_OK(report_data_add(&data, s, run_id, &test_error));
+	ck_assert(report_has_faults(&data));
+	CHECK_OK(report_fault_outcomes_table(&data, &list, &test_error));
+	CHECK_OK(report_fault_checks_table(&data.runs[0], &list, &test_error));
+	/* M1, M8, M12, M13: in the order of numbers */
+	ck_assert_uint_eq(table_rows(list.tables[0]), 4);
+	table_csv(list.tables[0], "", &out);
+	static const char *const says[] = {"1,\"model\",\"M1\"", "2,\"trials\",2", "2,\"detected\",1", "2,\"late\",1",
+		"2,\"detected, %\",0.5", "2,\"low\",0.01257911709342", "3,\"trials\",0", "4,\"silent\",1"};
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		ck_assert_msg(strstr(buf_text(&out), says[i]) != NULL, "%s is not in\n%s", says[i], buf_text(&out));
+	buf_clear(&out);
+	ck_assert_uint_eq(table_rows(list.tables[1]), 3);
+	table_csv(list.tables[1], "", &out);
+	ck_assert_msg(strstr(buf_text(&out), "2,\"write\",2") != NULL, "%s", buf_text(&out));
+	ck_assert_msg(strstr(buf_text(&out), "2,\"tag\",0") != NULL, "%s", buf_text(&out));
+	struct plot p = {0};
+	CHECK_OK(plot_faults(&data.runs[0], &p, &test_error));
+	ck_assert_msg(strstr(buf_text(&p.script), "$faults << EOD\n0 0 100.0\n1 1 100.0\n2 2 100.0\nEOD\n") != NULL, "%s",
+		buf_text(&p.script));
+	plot_free(&p);
 	table_list_free(&list);
 	report_data_free(&data);
 	buf_free(&out);
@@ -542,6 +627,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(tables, pivots);
 	tcase_add_test(tables, pivots_with_too_many_columns);
 	tcase_add_test(tables, overhead);
+	tcase_add_test(tables, faults);
 
 	TCase *page = test_case(suite, "page", 120);
 	tcase_add_test(page, page_holds);

@@ -7,13 +7,14 @@
 
 #include "reports/stats.h"
 #include "tests/support.h"
+#include "tests/tsv.h"
 
 const char *const test_program_name = "stats";
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The value, rounded to as many digits as expected has, is expected; the last digit of what a double holds may differ by
- * a few units. */
+/* The value, rounded to as many digits as expected has, is expected; the last digit of what a double holds may
+ * differ by a few units. */
 static void expect_digits(const char *name, double value, const char *expected)
 {
 	double wanted = strtod(expected, NULL);
@@ -249,6 +250,45 @@ START_TEST(few_discordant_pairs_are_bounded_exactly)
 	ck_assert_double_nan(drop_bounds((struct paired_table){0, 0, 0, 0}, 0.05, 1).upper);
 	struct drop_bounds all = drop_bounds((struct paired_table){0, 5, 0, 0}, 0.05, 1);
 	ck_assert_double_eq(all.upper, 1);
+}
+END_TEST
+
+static double field(const struct tsv *t, size_t i)
+{
+	char *text = tsv_text(t, i);
+	double value = strtod(text, NULL);
+	free(text);
+	return value;
+}
+
+static void expect_near(const struct tsv *t, size_t i, double value)
+{
+	double wanted = field(t, i);
+	ck_assert_msg(
+		fabs(value - wanted) <= 1e-9, "line %zu, field %zu: %.17g, expected %.17g", t->line, i, value, wanted);
+}
+
+/* Tables of all sizes, with and without clusters, against SciPy and statsmodels. */
+START_TEST(tables_agree_with_scipy)
+{
+	struct tsv t = tsv_open("stats/paired.tsv");
+	int tables = 0;
+	for (; tsv_next(&t); tables++) {
+		struct paired_table x = {(int64_t)tsv_u64(&t, 0, 10), (int64_t)tsv_u64(&t, 1, 10),
+			(int64_t)tsv_u64(&t, 2, 10), (int64_t)tsv_u64(&t, 3, 10)};
+		double effect = field(&t, 4), margin = field(&t, 5);
+		struct interval interval = tango_interval(x, 0.95, effect);
+		struct drop_bounds bounds = drop_bounds(x, 0.05, effect);
+		struct mcnemar m = mcnemar_test(x.b, x.c);
+		struct interval wilson = wilson_interval((double)(x.a + x.b), (double)paired_n(x), 0.95);
+		ck_assert_int_eq(bounds.exact, str_is(t.fields[6], "exact"));
+		const double values[] = {interval.low, interval.high, bounds.lower, bounds.upper,
+			noninferiority_p(x, margin, effect), m.two_sided, m.regression, m.mid_p, wilson.low,
+			wilson.high};
+		for (size_t i = 0; i < COUNT(values) && 7 + i < t.count; i++)
+			expect_near(&t, 7 + i, values[i]);
+	}
+	ck_assert_int_eq(tables, 120);
 }
 END_TEST
 
@@ -553,6 +593,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(t, design_effect_widens);
 	tcase_add_test(t, p_values_are_where_the_bounds_meet_the_margin);
 	tcase_add_test(t, few_discordant_pairs_are_bounded_exactly);
+	tcase_add_test(t, tables_agree_with_scipy);
 	t = test_case(suite, "sizes", 0);
 	tcase_add_test(t, sample_sizes);
 	tcase_add_test(t, smallest_detectable_drops);

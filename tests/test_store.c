@@ -433,6 +433,62 @@ static int take_measurement(void *context, const struct store_measurement *m, st
 	return buf_check(out, e);
 }
 
+static int take_incident(void *context, const struct store_incident *i, struct error *e)
+{
+	struct buf *out = context;
+	buf_printf(out,
+		"%s %" PRId64 " %s %s %" PRIu64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
+		" %.*s\n",
+		i->variant, i->time, i->check, i->phase, i->request, i->page, i->logical, i->expected, i->actual,
+		i->step, i->tokens_emitted, STR_ARG(i->detail));
+	return buf_check(out, e);
+}
+
+START_TEST(incidents_come_back)
+{
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
+	int64_t run = fixture_begin(s, "c", false);
+	struct store_incident named = {.variant = "bf16/bf16",
+		.time = 7,
+		.check = "tag",
+		.phase = "before_read",
+		.request = 3,
+		.page = 0,
+		.logical = 2,
+		.expected = UINT64_MAX,
+		.actual = UINT64_C(1) << 63,
+		.step = 40,
+		.tokens_emitted = 5,
+		.detail = STR("{\"pool\": 0}")};
+	struct store_incident unnamed = {.variant = "bf16/fp8",
+		.time = 8,
+		.check = "free_list",
+		.phase = "audit",
+		.page = -1,
+		.logical = -1,
+		.detail = STR("{}")};
+	struct error e = {0};
+
+	CHECK_OK(store_incident_insert(s, &named, &test_error));
+	CHECK_OK(store_incident_insert(s, &unnamed, &test_error));
+	named.detail = STR("{");
+	ck_assert_int_eq(store_incident_insert(s, &named, &e), ERR_STORE);
+	named.detail = STR("{}");
+	named.fault_trial_id = 99; /* there is no such trial */
+	ck_assert_int_eq(store_incident_insert(s, &named, &e), ERR_STORE);
+
+	struct buf out = {0};
+	CHECK_OK(store_incidents_each(s, run, take_incident, &out, &test_error));
+	ck_assert_str_eq(buf_text(&out),
+		"bf16/bf16 7 tag before_read 3 0 2 18446744073709551615 9223372036854775808 40 5 {\"pool\": 0}\n"
+		"bf16/fp8 8 free_list audit 0 -1 -1 0 0 0 0 {}\n");
+	buf_free(&out);
+	store_close(s);
+	ck_assert_str_eq(query(path, "SELECT count(*) FROM incident WHERE page IS NULL"), "1");
+}
+END_TEST
+
 START_TEST(measurements_come_back)
 {
 	struct store *s = fixture_open(fixture_path("x.db"));
@@ -721,6 +777,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(rows, results_come_back);
 	tcase_add_test(rows, visit_may_stop);
 	tcase_add_test(rows, errors_are_answered_again);
+	tcase_add_test(rows, incidents_come_back);
 	tcase_add_test(rows, measurements_come_back);
 
 	TCase *older = test_case(suite, "older", 0);

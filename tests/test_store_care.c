@@ -254,14 +254,25 @@ static int64_t write_shard(struct store *s, const struct shard_case *c)
 	return run_id;
 }
 
-static void mean(const double *values, int n, double *value, double *stderr_value)
+static struct store_mean mean(const double *values, int n)
 {
 	double sum = 0;
 	for (int i = 0; i < n; i++)
 		sum += values[i];
-	*value = sum / n;
-	*stderr_value = n < 2 ? (double)NAN : 0.25;
+	return (struct store_mean){n, sum / n, n < 2 ? (double)NAN : 0.25};
 }
+
+static struct store_mean pool(const struct store_mean *tasks, int n)
+{
+	struct store_mean all = {0, 0, 0.125};
+	for (int i = 0; i < n; i++) {
+		all.n += tasks[i].n;
+		all.value += tasks[i].value / n;
+	}
+	return all;
+}
+
+static const struct store_math math = {mean, pool, NULL};
 
 static int take_result(void *context, const struct store_result *r, struct error *e)
 {
@@ -297,7 +308,7 @@ START_TEST(shards_are_joined)
 	/* In whatever order. */
 	struct store_shard shards[SHARDS] = {{from, ids[2]}, {from, ids[0]}, {from, ids[1]}};
 	int64_t run_id = 0;
-	CHECK_OK(store_merge(to, shards, SHARDS, mean, &run_id, &test_error));
+	CHECK_OK(store_merge(to, shards, SHARDS, &math, &run_id, &test_error));
 	ck_assert_int_eq(run_id, 2);
 	int runs = 0;
 	CHECK_OK(store_runs_each(to, run_id, take_whole, &runs, &test_error));
@@ -314,7 +325,7 @@ START_TEST(shards_are_joined)
 	ck_assert_int_eq(lines, ITEMS);
 
 	struct error e = {0};
-	ck_assert_int_eq(store_merge(to, shards, SHARDS, mean, &run_id, &e), ERR_INPUT);
+	ck_assert_int_eq(store_merge(to, shards, SHARDS, &math, &run_id, &e), ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(e.message, "holds these shards joined already, as run 2"));
 	store_close(to);
 	store_close(from);
@@ -369,7 +380,7 @@ START_TEST(shards_are_refused)
 	struct store *to = fixture_open(path);
 	struct error e = {0};
 	int64_t run_id = 7;
-	ck_assert_int_eq(store_merge(to, shards, n, mean, &run_id, &e), ERR_INPUT);
+	ck_assert_int_eq(store_merge(to, shards, n, &math, &run_id, &e), ERR_INPUT);
 	ck_assert_msg(strstr(e.message, refused[_i].says) != NULL, "'%s' lacks '%s'", e.message, refused[_i].says);
 	ck_assert_int_eq(run_id, 0);
 	/* All of it or nothing. */

@@ -332,8 +332,8 @@ static const struct {
 	const char *message;
 } usage_cases[] = {
 	{"mmluu", -1, 0, ERR_USAGE,
-		"unknown suite \"mmluu\" (known: gsm8k, gsm8k_cot, arc_easy, arc_challenge, mmlu_pro, "
-		"mmlu_pro_<category>, mmlu, mmlu_<subject>, recall, recall:N, FILE.jsonl)"},
+		"unknown suite \"mmluu\" (known: gsm8k, gsm8k_cot, arc_easy, arc_challenge, arc_challenge_chat, mmlu_pro, "
+		"mmlu_pro_<category>, mmlu, mmlu_<subject>, recall, recall:N, toolcall, toolcall_<category>, FILE.jsonl)"},
 	{"mmlu", -1, 0, ERR_MISSING, "/mmlu/test: "},
 	{"exam", -1, 0, ERR_USAGE, "unknown suite \"exam\""},
 	{"gsm8k_cot", 9, 0, ERR_USAGE, "--fewshot 9: gsm8k_cot holds only 8 records"},

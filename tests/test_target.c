@@ -47,8 +47,12 @@ enum { N_CHOICES = 6 };
 
 static struct suite_item item_of(const struct str *of, int n)
 {
-	return (struct suite_item){
-		.task = "t", .kind = REQUEST_LOGLIKELIHOOD, .context = str_of(CONTEXT), .choices = of, .n_choices = n};
+	return (struct suite_item){.task = "t",
+		.kind = REQUEST_LOGLIKELIHOOD,
+		.context = str_of(CONTEXT),
+		.choices = of,
+		.n_choices = n,
+		.delimiter = {" ", 1}};
 }
 
 START_TEST(one_pass_gives_the_bits_of_each_alone)

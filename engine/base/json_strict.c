@@ -256,11 +256,45 @@ static bool skip_char(struct parser *p, char c)
 	return there;
 }
 
+/* Gives a number the text from first to the parser's place. */
+static void keep_number(struct parser *p, const char *first, struct json *node)
+{
+	node->type = JSON_NUMBER;
+	node->text = (struct str){p->out, (size_t)(p->at - first)};
+	memcpy(p->out, first, node->text.length);
+	p->out += node->text.length;
+	*p->out++ = '\0';
+}
+
+/* NaN, Infinity or -Infinity at the parser's place: its length, else 0. */
+static size_t python_constant(const struct parser *p)
+{
+	static const char *const constants[] = {"NaN", "Infinity", "-Infinity"};
+	struct str rest = {p->at, (size_t)(p->end - p->at)};
+	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {
+		if (str_starts_with(rest, str_of(constants[i])))
+			return strlen(constants[i]);
+	}
+	return 0;
+}
+
+static int parse_python_constant(struct parser *p, size_t length, struct json *node)
+{
+	const char *first = p->at;
+	const bool negative = *first == '-';
+	if (!(p->flags & JSON_PYTHON_CONSTANTS))
+		return fail(p, first + negative,
+			"expected %s, found '%c' of %.*s, which Python's json.loads takes and JSON does not have",
+			negative ? "a digit after '-'" : "a JSON value", first[negative], (int)length, first);
+	p->at += length;
+	keep_number(p, first, node);
+	return 0;
+}
+
 /* p->at is at '-' or a digit. */
 static int parse_number(struct parser *p, struct json *node)
 {
 	const char *first = p->at;
-	node->type = JSON_NUMBER;
 	skip_char(p, '-');
 	const char *whole = p->at;
 	if (!skip_digits(p))
@@ -275,10 +309,7 @@ static int parse_number(struct parser *p, struct json *node)
 		if (!skip_digits(p))
 			return fail_expected(p, "a digit in the exponent");
 	}
-	node->text = (struct str){p->out, (size_t)(p->at - first)};
-	memcpy(p->out, first, node->text.length);
-	p->out += node->text.length;
-	*p->out++ = '\0';
+	keep_number(p, first, node);
 	return 0;
 }
 
@@ -390,6 +421,9 @@ static int parse_value(struct parser *p, struct json *node)
 	}
 	if (c == '{' || c == '[')
 		return parse_container(p, node);
+	size_t constant = python_constant(p);
+	if (constant > 0)
+		return parse_python_constant(p, constant, node);
 	if (c == '-' || (c >= '0' && c <= '9'))
 		return parse_number(p, node);
 	return parse_literal(p, node);
@@ -489,6 +523,14 @@ bool json_bool(const struct json *value, bool fallback)
 	if (json_is(value, JSON_TRUE))
 		return true;
 	return json_is(value, JSON_FALSE) ? false : fallback;
+}
+
+bool json_is_python_constant(const struct json *value)
+{
+	if (!json_is(value, JSON_NUMBER))
+		return false;
+	char first = value->text.data[value->text.data[0] == '-'];
+	return first == 'N' || first == 'I';
 }
 
 double json_double(const struct json *number)

@@ -27,6 +27,9 @@ struct json_document;
 enum json_flags {
 	JSON_LAST_KEY_WINS = 0,
 	JSON_REFUSE_DOUBLED_KEYS = 1, /* an error that names the key */
+	/* NaN, Infinity and -Infinity are numbers with that text, as Python's json.loads has it: only where a reference
+	 * that reads with it is followed. json_is_python_constant tells them. */
+	JSON_PYTHON_CONSTANTS = 2,
 };
 
 /* Parses the whole of text (white space may surround the one value). name stands before "line L, column C: ..." in
@@ -46,6 +49,8 @@ const struct json *json_at(const struct json *array, size_t i);
 
 bool json_is(const struct json *value, enum json_type type); /* false for NULL */
 bool json_bool(const struct json *value, bool fallback);     /* fallback unless true or false */
+/* A number that JSON has no word for: NaN, Infinity, -Infinity. */
+bool json_is_python_constant(const struct json *value);
 /* The nearest double, in any locale; NaN when it is no number. */
 double json_double(const struct json *number);
 /* True and *out when the number is written as an integer (no '.', 'e') that fits; "-0" is 0. */

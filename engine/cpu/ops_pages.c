@@ -5,27 +5,47 @@
 
 /* ---- verify ---- */
 
-static int32_t first_bad_page(const struct verify_pages_args *a, int sequence)
-{
-	size_t row = (size_t)sequence * (size_t)a->table_stride;
-	int32_t used = a->n_used[sequence];
+/* One sequence's table beside what is expected of it. */
+struct table_row {
+	const int32_t *table;
+	const uint64_t *tags;
+	const int32_t *pages; /* NULL: not compared */
+	int32_t used, room;   /* room: logical pages that both hold */
+};
 
-	if (used < 0)
+static bool entry_bad(const struct verify_pages_args *a, const struct table_row *row, int32_t i)
+{
+	int32_t page = row->table[i];
+	if (page < 1 || page >= a->n_pages)
+		return true;
+	return a->page_tags[page] != row->tags[i] || (row->pages && row->pages[i] != page);
+}
+
+static int32_t first_bad_page(const struct verify_pages_args *a, const struct table_row *row)
+{
+	int32_t n = row->used < row->room ? row->used : row->room;
+
+	if (row->used < 0)
 		return 0;
-	for (int32_t i = 0; i < used; i++) {
-		if (i == a->table_stride)
+	for (int32_t i = 0; i < n; i++)
+		if (entry_bad(a, row, i))
 			return i;
-		int32_t page = a->block_tables[row + (size_t)i];
-		if (page < 1 || page >= a->n_pages || a->page_tags[page] != a->expected[row + (size_t)i])
-			return i;
-	}
-	return -1;
+	return row->used > row->room ? row->room : -1;
 }
 
 void verify_pages_cpu(const struct verify_pages_args *a)
 {
-	for (int b = 0; b < a->n_sequences; b++)
-		a->first_bad[b] = first_bad_page(a, b);
+	int expected_stride = a->expected_stride ? a->expected_stride : a->table_stride;
+
+	for (int b = 0; b < a->n_sequences; b++) {
+		size_t at = (size_t)(a->rows ? a->rows[b] : b) * (size_t)expected_stride;
+		struct table_row row = {.table = a->block_tables + (size_t)b * (size_t)a->table_stride,
+			.tags = a->expected + at,
+			.pages = a->pages ? a->pages + at : NULL,
+			.used = a->n_used[b],
+			.room = a->table_stride < expected_stride ? a->table_stride : expected_stride};
+		a->first_bad[b] = first_bad_page(a, &row);
+	}
 }
 
 /* ---- copy ---- */

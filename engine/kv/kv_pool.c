@@ -35,7 +35,8 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 	pool->free_pages = mem_calloc((size_t)n, sizeof *pool->free_pages, e);
 	pool->references = mem_calloc((size_t)n, sizeof *pool->references, e);
 	pool->cached = mem_calloc((size_t)n, sizeof *pool->cached, e);
-	if (!pool->layers || !pool->free_pages || !pool->references || !pool->cached)
+	pool->quarantined = mem_calloc((size_t)n, sizeof *pool->quarantined, e);
+	if (!pool->layers || !pool->free_pages || !pool->references || !pool->cached || !pool->quarantined)
 		return ERR_MEMORY;
 	for (int page = n - 1; page >= 1; page--)
 		pool->free_pages[pool->n_free++] = page;
@@ -86,6 +87,7 @@ void kv_pool_free(struct kv_pool *pool)
 	free(pool->free_pages);
 	free(pool->references);
 	free(pool->cached);
+	free(pool->quarantined);
 	*pool = (struct kv_pool){0};
 }
 
@@ -93,6 +95,7 @@ void kv_pool_set_scales(struct kv_pool *pool, int layer, float k_scale, float v_
 {
 	pool->layers[layer].k_scale = k_scale;
 	pool->layers[layer].v_scale = v_scale;
+	pool->guard->scales_set(pool->guard_state, layer, k_scale, v_scale);
 }
 
 int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request)
@@ -102,24 +105,28 @@ int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request)
 	int32_t page = pool->free_pages[--pool->n_free];
 	pool->references[page] = 1;
 	pool->guard->page_allocated(pool->guard_state, page, request);
-	return (int32_t)fault_at(pool->faults, FAULT_POOL_ALLOC, request, 0, page);
+	return (int32_t)fault_at(pool->faults, FAULT_POOL_ALLOC, pool, request, 0, page);
 }
 
 static bool is_idle(const struct kv_pool *pool, int32_t page)
 {
-	return pool->cached[page] && pool->references[page] == 1;
+	return pool->cached[page] && pool->references[page] == 1 && !pool->quarantined[page];
 }
 
 void kv_pool_retain(struct kv_pool *pool, int32_t page)
 {
+	int64_t added = fault_at(pool->faults, FAULT_POOL_RETAIN, pool, 0, page, 1);
+
 	pool->n_idle -= is_idle(pool, page);
-	pool->references[page]++;
+	pool->references[page] = (uint16_t)(pool->references[page] + added);
 }
 
 static void page_free(struct kv_pool *pool, int32_t page, uint64_t request)
 {
 	pool->guard->page_freed(pool->guard_state, page, request);
-	int64_t times = fault_at(pool->faults, FAULT_POOL_FREE, request, page, 1);
+	if (pool->quarantined[page])
+		return;
+	int64_t times = fault_at(pool->faults, FAULT_POOL_FREE, pool, request, page, 1);
 	while (times-- > 0 && pool->n_free < pool->geometry.n_pages)
 		pool->free_pages[pool->n_free++] = page;
 }
@@ -127,11 +134,14 @@ static void page_free(struct kv_pool *pool, int32_t page, uint64_t request)
 void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request)
 {
 	assert(page > 0 && page < pool->geometry.n_pages);
-	if (pool->references[page] > 0 && --pool->references[page] > 0) {
+	int64_t left = pool->references[page] > 0 ? pool->references[page] - 1 : 0;
+
+	left = fault_at(pool->faults, FAULT_POOL_LEFT, pool, request, page, left);
+	pool->references[page] = (uint16_t)left;
+	if (left > 0)
 		pool->n_idle += is_idle(pool, page);
-		return;
-	}
-	page_free(pool, page, request);
+	else
+		page_free(pool, page, request);
 }
 
 void kv_pool_cache(struct kv_pool *pool, int32_t page)
@@ -146,6 +156,48 @@ void kv_pool_uncache(struct kv_pool *pool, int32_t page)
 	pool->cached[page] = 0;
 	if (pool->references[page] > 0 && --pool->references[page] == 0)
 		page_free(pool, page, 0);
+}
+
+/* Counted afresh: where a page is in quarantine, references were wrong, and what was counted by them is too. */
+static int idle_count(const struct kv_pool *pool)
+{
+	int n = 0;
+	for (int page = 1; page < pool->geometry.n_pages; page++)
+		n += is_idle(pool, page);
+	return n;
+}
+
+void kv_pool_quarantine(struct kv_pool *pool, int32_t page)
+{
+	int kept = 0;
+
+	if (pool->quarantined[page])
+		return;
+	pool->quarantined[page] = 1;
+	pool->n_idle = idle_count(pool);
+	pool->n_quarantined++;
+	for (int i = 0; i < pool->n_free; i++)
+		if (pool->free_pages[i] != page)
+			pool->free_pages[kept++] = pool->free_pages[i];
+	pool->n_free = kept;
+}
+
+void kv_pool_readmit(struct kv_pool *pool, int32_t page, int references)
+{
+	assert(pool->quarantined[page]);
+	pool->quarantined[page] = 0;
+	pool->n_quarantined--;
+	pool->references[page] = (uint16_t)references;
+	pool->n_idle = idle_count(pool);
+	if (references == 0)
+		pool->free_pages[pool->n_free++] = page;
+}
+
+void kv_pool_recount(struct kv_pool *pool)
+{
+	pool->n_idle = 0;
+	for (int32_t page = 1; page < pool->geometry.n_pages; page++)
+		pool->n_idle += is_idle(pool, page);
 }
 
 int kv_pool_available(const struct kv_pool *pool)

@@ -22,7 +22,9 @@ struct kv_pool {
 	int n_free;
 	uint16_t *references; /* [n_pages] requests that map the page, and the prefix cache; 0: free */
 	uint8_t *cached;      /* [n_pages] the prefix cache is one of them */
-	int n_idle;           /* pages that the prefix cache alone holds */
+	int n_idle;           /* pages that the prefix cache alone holds, without those in quarantine */
+	uint8_t *quarantined; /* [n_pages] not handed out until the guard finds that nothing speaks against it */
+	int n_quarantined;
 };
 
 /* Bytes of K and V of one token over all layers. */
@@ -49,6 +51,15 @@ void kv_pool_release(struct kv_pool *pool, int32_t page, uint64_t request);
 /* The prefix cache becomes a holder of a page that a request maps, or gives it up. */
 void kv_pool_cache(struct kv_pool *pool, int32_t page);
 void kv_pool_uncache(struct kv_pool *pool, int32_t page);
+
+/* The page leaves the free list, and does not come back to it when its last holder gives it up. */
+void kv_pool_quarantine(struct kv_pool *pool, int32_t page);
+
+/* The end of that: the page has so many holders, the cache among them, and is free without any. */
+void kv_pool_readmit(struct kv_pool *pool, int32_t page, int references);
+
+/* Counts the idle pages again. */
+void kv_pool_recount(struct kv_pool *pool);
 
 /* Pages that may still be handed out; those that requests map; all but page 0. */
 int kv_pool_available(const struct kv_pool *pool);

@@ -128,19 +128,36 @@ static void page_touch(struct radix_cache *c, int32_t page)
 
 /* ---- the tree ---- */
 
+/* Where a fault site is watched: a page other than the key's parent, after which the same tokens come. -1: none. */
+static int64_t parent_elsewhere(const struct radix_cache *c, const struct key *key)
+{
+	for (int i = 0; i < c->n_nodes; i++) {
+		struct key there = page_key(c, c->index[i]);
+		if (there.parent != key->parent && there.writer == key->writer &&
+			common_tokens(there.tokens, there.n_tokens, key->tokens, key->n_tokens) == key->n_tokens)
+			return there.parent;
+	}
+	return -1;
+}
+
 struct radix_match radix_cache_match(
 	struct radix_cache *c, uint64_t writer, const int32_t *tokens, int n, int32_t *pages)
 {
 	int page_size = c->pool->geometry.page_size, shared = 0;
+	const struct fault_hook *faults = c->pool->faults;
 	struct radix_match m = {0};
 	int32_t last = 0, parent = 0;
 
 	while (m.n_tokens < n) {
 		int rest = n - m.n_tokens;
 		struct key key = {parent, writer, tokens + m.n_tokens, rest < page_size ? rest : page_size};
+		key.parent = (int32_t)fault_at(
+			faults, FAULT_RADIX_PARENT, c->pool, 0, faults->at ? parent_elsewhere(c, &key) : -1, parent);
 		int32_t page = sibling_nearest(c, &key, &shared);
 		if (shared == 0)
 			break;
+		shared = (int)fault_at(faults, FAULT_RADIX_SHARED, c->pool, 0, key.n_tokens, shared);
+		page = (int32_t)fault_at(faults, FAULT_RADIX_HIT, c->pool, 0, shared, page);
 		last = page;
 		m.n_tokens += shared;
 		if (shared < page_size) {
@@ -164,7 +181,9 @@ static void node_remove(struct radix_cache *c, int32_t page)
 	use_unlink(c, page);
 	if (n->parent)
 		c->nodes[n->parent].n_children--;
-	kv_pool_uncache(c->pool, page);
+	c->pool->guard->page_unindexed(c->pool->guard_state, page);
+	if (c->pool->cached[page]) /* a page that was taken away from under the cache is another's by now */
+		kv_pool_uncache(c->pool, page);
 }
 
 int32_t radix_cache_insert(struct radix_cache *c, const struct radix_page *add)
@@ -195,6 +214,15 @@ int32_t radix_cache_insert(struct radix_cache *c, const struct radix_page *add)
 	return page;
 }
 
+bool radix_cache_holds(const struct radix_cache *c, int32_t page)
+{
+	if (page < 1 || page >= c->pool->geometry.n_pages)
+		return false;
+	struct key key = page_key(c, page);
+	int at = key_position(c, &key);
+	return at < c->n_nodes && c->index[at] == page;
+}
+
 /* A child of the page. PRECOND: there is one. */
 static int32_t first_child(const struct radix_cache *c, int32_t page)
 {
@@ -214,17 +242,46 @@ void radix_cache_forget(struct radix_cache *c, int32_t page)
 	}
 }
 
-void radix_cache_make_room(struct radix_cache *c, int n)
+static void idle_evict(struct radix_cache *c, int n)
 {
 	/* A page that a request maps has only such pages above it, so an idle page has none but idle ones below it, and
 	 * those are older: every idle page that the walk meets is a leaf by then. */
 	for (int32_t page = c->oldest, next; page != 0 && c->pool->n_free < n; page = next) {
 		next = c->nodes[page].newer;
-		if (c->pool->references[page] != 1 || c->nodes[page].n_children > 0)
+		int64_t holders = c->pool->references[page];
+		holders = fault_at(c->pool->faults, FAULT_RADIX_EVICT, c->pool, 0, page, holders);
+		if (holders != 1 || c->nodes[page].n_children > 0)
 			continue;
-		node_remove(c, page);
+		c->pool->references[page] = (uint16_t)holders;
+		if (fault_at(c->pool->faults, FAULT_RADIX_UNINDEX, c->pool, 0, page, 1))
+			node_remove(c, page);
+		else
+			kv_pool_uncache(c->pool, page);
 		c->evicted++;
 	}
+}
+
+/* Takes out the leaves that only broken bookkeeping leaves behind, whose pages are not the cache's any more: what is above
+ * them could never be given up. False: there are none. */
+static bool dead_remove(struct radix_cache *c)
+{
+	bool any = false;
+
+	for (int32_t page = c->oldest, next; page != 0; page = next) {
+		next = c->nodes[page].newer;
+		if (c->nodes[page].n_children > 0 || (c->pool->cached[page] && c->pool->references[page] > 0))
+			continue;
+		node_remove(c, page);
+		any = true;
+	}
+	return any;
+}
+
+void radix_cache_make_room(struct radix_cache *c, int n)
+{
+	do
+		idle_evict(c, n);
+	while (c->pool->n_free < n && dead_remove(c));
 }
 
 /* ---- audit ---- */

@@ -56,6 +56,9 @@ struct radix_page {
 /* The page of the cache that holds these tokens from now on: the one given, or another that did before. */
 int32_t radix_cache_insert(struct radix_cache *c, const struct radix_page *add);
 
+/* The page is in the tree. */
+bool radix_cache_holds(const struct radix_cache *c, int32_t page);
+
 /* Takes a page and all below it out of the cache; those that requests map stay theirs. */
 void radix_cache_forget(struct radix_cache *c, int32_t page);
 

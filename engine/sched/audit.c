@@ -60,8 +60,8 @@ static int pool_audit(const struct count *c, struct error *e)
 		c->on_list[pool->free_pages[i]]++;
 	for (int page = 1; page < pool->geometry.n_pages; page++) {
 		int held = c->holders[page] + pool->cached[page];
-		idle += pool->cached[page] && held == 1;
-		if (held != pool->references[page] || c->on_list[page] != (held == 0))
+		idle += pool->cached[page] && held == 1 && !pool->quarantined[page];
+		if (held != pool->references[page] || c->on_list[page] != (held == 0 && !pool->quarantined[page]))
 			return error_set(e, ERR_DEVICE,
 				"page %d: held by %d requests and %d cache, counted %d times, %d times on the free "
 				"list",

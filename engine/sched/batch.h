@@ -12,6 +12,9 @@ struct batch {
 	int32_t *block_tables;                /* [max_sequences, table_stride] */
 	struct request **scheduled;           /* [max_sequences]; NULL: padding */
 	uint64_t *request_ids;                /* [max_sequences]; 0: padding */
+	const int32_t **own;                  /* [max_sequences] the request's tokens; NULL: padding */
+	int32_t *emitted;                     /* [max_sequences] tokens generated before */
+	uint64_t *validated;                  /* [max_sequences] epoch of the last check */
 	uint8_t *bad;                         /* [max_sequences] set by the guard */
 	struct logits_row *rows;              /* [max_tokens] */
 	int *row_sequence, *row_position;     /* [max_tokens] */
@@ -29,9 +32,9 @@ void batch_add(struct batch *b, const struct instance *in, struct request *r, in
 
 /* Fills a batch of single tokens up to the next power of two (at most max_tokens) with rows that read and write page 0,
  * which is nobody's. Other batches stay as they are. */
-void batch_pad(struct batch *b, int page_size);
+void batch_pad(struct batch *b, const struct kv_pool *pool);
 
-/* Points the tables of the sequences that the guard named at page 0: they must not be read. */
+/* Sequences that the guard named go on as if they began, on page 0: nothing of them must be used, read or written. */
 void batch_park_bad(struct batch *b, int page_size);
 
 #endif

@@ -49,6 +49,13 @@ static void page_map_fresh(struct instance *in, struct request *r)
 	page_map(in, r, kv_pool_alloc(in->pool, r->id));
 }
 
+/* The guard, or the backend, refused the request's pages: r->error says why. */
+static void request_fail(struct request *r)
+{
+	r->suspect = true;
+	request_end(r, ENGINE_FAILED);
+}
+
 static void match_retain(struct instance *in, const struct radix_match *m, const int32_t *pages)
 {
 	for (int i = 0; i < m->n_pages; i++)
@@ -76,11 +83,18 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 	if (in->caching)
 		*m = radix_cache_match(&in->cache, in->writer, r->tokens, most, r->map.pages);
 	match_retain(in, m, r->map.pages);
-	if (kv_pool_available(in->pool) < needed - m->n_pages) {
+	if (m->tail && kv_pool_available(in->pool) < needed - m->n_pages) {
+		/* the page to copy from is one that the request itself needs: it does without the copy */
+		kv_pool_release(in->pool, m->tail, r->id);
+		m->tail = 0;
+		m->n_tokens = m->n_pages * in->pool->geometry.page_size;
+	}
+	if (kv_pool_available(in->pool) >= needed - m->n_pages)
+		radix_cache_make_room(&in->cache, needed - m->n_pages);
+	if (in->pool->n_free < needed - m->n_pages) { /* idle pages above one in quarantine cannot be given up */
 		match_release(in, m, r->map.pages, r->id);
 		return false;
 	}
-	radix_cache_make_room(&in->cache, needed - m->n_pages);
 	for (int i = 0; i < m->n_pages; i++)
 		page_map(in, r, r->map.pages[i]);
 	r->map.n_indexed = m->n_pages;
@@ -90,42 +104,71 @@ static bool pages_map(struct instance *in, struct request *r, int most, struct r
 }
 
 /* Copy on write: the first tokens of the page that matched in part go to the request's own. */
-static void tail_copy(struct instance *in, const struct request *r, const struct radix_match *m)
+static void tail_copy(struct instance *in, struct request *r, const struct radix_match *m)
 {
 	struct kv_pool *pool = in->pool;
+	int page_size = pool->geometry.page_size;
+	struct kv_guard_copy copy = {.request = r->id,
+		.writer = in->writer,
+		.logical = m->n_pages,
+		.source = m->tail,
+		.target = r->map.pages[m->n_pages],
+		.tokens = r->tokens + (size_t)m->n_pages * (size_t)page_size,
+		.n_tokens = m->n_tokens % page_size};
 
+	if (!fault_at(pool->faults, FAULT_COPY_ON_WRITE, pool, r->id, m->tail, 1)) {
+		kv_pool_release(pool, copy.target, r->id);
+		kv_pool_retain(pool, copy.source);
+		r->map.pages[copy.logical] = copy.source;
+		pool->guard->page_mapped(pool->guard_state, r->id, copy.logical, copy.source);
+		return;
+	}
+	if (pool->guard->copy_begin(pool->guard_state, &copy, &r->error) < 0) {
+		request_fail(r);
+		if (radix_cache_holds(&in->cache, m->tail))
+			radix_cache_forget(&in->cache, m->tail); /* others would find it too */
+		return;
+	}
 	for (int layer = 0; layer < pool->n_layers; layer++)
 		pool->backend->ops->copy_pages(pool->backend,
 			&(struct copy_pages_args){.from_geometry = pool->geometry,
 				.to_geometry = pool->geometry,
 				.from = pool->layers[layer],
 				.to = pool->layers[layer],
-				.source = &m->tail,
-				.target = &r->map.pages[m->n_pages],
+				.source = &copy.source,
+				.target = &copy.target,
 				.n = 1,
-				.n_tokens = m->n_tokens % pool->geometry.page_size});
+				.n_tokens = copy.n_tokens});
+	pool->guard->copy_end(pool->guard_state, &copy);
 	in->stats->pages_copied++;
 }
 
-static void hit_tell(struct instance *in, const struct request *r, int n_tokens)
+/* n_shared: tokens in pages of the cache. */
+static void admission_tell(struct instance *in, struct request *r, int n_shared)
 {
-	if (n_tokens > 0)
-		in->pool->guard->prefix_hit(in->pool->guard_state, r->id, r->tokens, n_tokens);
+	struct kv_guard_admission a = {.request = r->id,
+		.writer = in->writer,
+		.tokens = r->tokens,
+		.n_shared = n_shared,
+		.n_ready = r->n_computed};
+
+	if (in->pool->guard->request_admitted(in->pool->guard_state, &a, r->ended ? NULL : &r->error) < 0)
+		request_fail(r);
 	in->pool->guard->audit(in->pool->guard_state);
 }
 
 bool instance_admit(struct instance *in, struct request *r)
 {
-	int first_row = request_first_row(r), end = instance_read_end(in, r);
+	int first_row = request_first_row(r), end = instance_read_end(in, r), most = first_row < end ? first_row : end;
 	struct radix_match m;
 
-	if (in->running.count == in->max_requests || !pages_map(in, r, first_row < end ? first_row : end, &m))
+	if (in->running.count == in->max_requests || !pages_map(in, r, most, &m))
 		return false;
 	if (m.tail) {
 		tail_copy(in, r, &m);
 		kv_pool_release(in->pool, m.tail, r->id);
 	}
-	r->n_computed = m.n_tokens;
+	r->n_computed = (int)fault_at(in->pool->faults, FAULT_ADMISSION, in->pool, r->id, most, m.n_tokens);
 	if (m.n_tokens > r->n_seen) {
 		int more = (m.n_tokens < r->n_prompt ? m.n_tokens : r->n_prompt) - r->n_seen;
 		r->cached_tokens += more > 0 ? more : 0;
@@ -135,7 +178,7 @@ bool instance_admit(struct instance *in, struct request *r)
 	if (r->started == 0.0)
 		r->started = clock_seconds();
 	request_list_insert(&in->running, r);
-	hit_tell(in, r, m.n_tokens);
+	admission_tell(in, r, m.n_pages * in->pool->geometry.page_size);
 	return true;
 }
 
@@ -145,12 +188,26 @@ bool instance_grow(struct instance *in, struct request *r)
 		if (kv_pool_available(in->pool) == 0)
 			return false;
 		radix_cache_make_room(&in->cache, 1);
+		if (in->pool->n_free == 0)
+			return false;
 		page_map_fresh(in, r);
 	}
 	return true;
 }
 
 /* ---- the cache ---- */
+
+static void page_index_tell(struct instance *in, const struct request *r, int i, int n_tokens)
+{
+	in->pool->guard->page_indexed(in->pool->guard_state,
+		&(struct kv_guard_key){.request = r->id,
+			.writer = in->writer,
+			.logical = i,
+			.page = r->map.pages[i],
+			.parent = i > 0 ? r->map.pages[i - 1] : 0,
+			.tokens = r->tokens + (size_t)i * (size_t)in->pool->geometry.page_size,
+			.n_tokens = n_tokens});
+}
 
 /* A page of the request, of n_tokens tokens, to the cache. Where the cache holds these tokens already, the bits are the
  * same, and the request goes on with that page. */
@@ -166,6 +223,8 @@ static void page_index(struct instance *in, struct request *r, int i, int n_toke
 			.n_tokens = n_tokens,
 			.page = map->pages[i]});
 
+	if (holder == map->pages[i])
+		page_index_tell(in, r, i, n_tokens);
 	if (n_tokens < page_size)
 		return;
 	map->n_indexed++;
@@ -184,7 +243,8 @@ static bool may_index(const struct instance *in, const struct mapping *map)
 	const uint8_t *cached = in->pool->cached;
 	int i = map->n_indexed;
 
-	return in->caching && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]];
+	return in->caching && map->pages[i] > 0 && (i == 0 || cached[map->pages[i - 1]]) && !cached[map->pages[i]] &&
+		!radix_cache_holds(&in->cache, map->pages[i]);
 }
 
 /* Tokens that another request may find in this instance: where prompts arrive, those alone, since what was generated was
@@ -194,12 +254,26 @@ static int tokens_shareable(const struct instance *in, const struct request *r)
 	return in->prompts_arrive && r->n_computed > r->n_prompt ? r->n_prompt : r->n_computed;
 }
 
-void instance_index(struct instance *in, struct request *r)
+/* Tokens of the request whose pages the cache keeps; less than 0: what it has of them is withdrawn. */
+static int tokens_kept(const struct instance *in, const struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	const struct kv_pool *pool = in->pool;
+	int mapped = r->map.n_pages * pool->geometry.page_size, known = r->n_tokens < mapped ? r->n_tokens : mapped;
+
+	return (int)fault_at(pool->faults, FAULT_RADIX_INSERT, pool, r->id, known, keep ? tokens_shareable(in, r) : -1);
+}
+
+static void pages_index(struct instance *in, struct request *r, int n)
+{
+	int page_size = in->pool->geometry.page_size;
 
 	while ((r->map.n_indexed + 1) * page_size <= n && may_index(in, &r->map))
 		page_index(in, r, r->map.n_indexed, page_size);
+}
+
+void instance_index(struct instance *in, struct request *r)
+{
+	pages_index(in, r, tokens_kept(in, r, true));
 }
 
 /* All that the request added goes, and what others added after it. */
@@ -214,19 +288,52 @@ static void pages_withdraw(struct instance *in, const struct request *r)
 	}
 }
 
+/* What the request maps of the cache, and should not: taken out, for others would find it too. */
+static void pages_disown(struct instance *in, const struct request *r)
+{
+	const struct kv_guard *guard = in->pool->guard;
+
+	for (int i = 0; i < r->map.n_indexed; i++) {
+		int32_t page = r->map.pages[i];
+		int standing = guard->page_standing(in->pool->guard_state, r->id, i, page);
+		if (standing == (KV_PAGE_OWNED | KV_PAGE_CLEAN) || !radix_cache_holds(&in->cache, page))
+			continue;
+		radix_cache_forget(&in->cache, page);
+		return; /* the rest was below it */
+	}
+}
+
+/* The request gives up what it maps; one that the guard found bad only what is its own, into quarantine. */
+static void mapping_release(struct instance *in, const struct request *r)
+{
+	struct kv_pool *pool = in->pool;
+	bool suspect = r->suspect && pool->guard->enforces;
+
+	for (int i = 0; i < r->map.n_pages; i++) {
+		int32_t page = r->map.pages[i];
+		if (suspect) {
+			if (!(pool->guard->page_standing(pool->guard_state, r->id, i, page) & KV_PAGE_OWNED))
+				continue;
+			kv_pool_quarantine(pool, page);
+		}
+		kv_pool_release(pool, page, r->id);
+	}
+}
+
 static void pages_give_up(struct instance *in, struct request *r, bool keep)
 {
-	int page_size = in->pool->geometry.page_size, n = tokens_shareable(in, r);
+	int page_size = in->pool->geometry.page_size, n = tokens_kept(in, r, keep);
 
-	if (!keep) {
+	if (n < 0) {
+		if (r->suspect && in->pool->guard->enforces)
+			pages_disown(in, r);
 		pages_withdraw(in, r);
 	} else {
-		instance_index(in, r);
+		pages_index(in, r, n);
 		if (n / page_size == r->map.n_indexed && n % page_size > 0 && may_index(in, &r->map))
 			page_index(in, r, n / page_size, n % page_size);
 	}
-	for (int i = 0; i < r->map.n_pages; i++)
-		kv_pool_release(in->pool, r->map.pages[i], r->id);
+	mapping_release(in, r);
 	r->map.n_pages = r->map.n_indexed = 0;
 	in->pool->guard->request_released(in->pool->guard_state, r->id);
 	in->pool->guard->audit(in->pool->guard_state);
@@ -258,7 +365,7 @@ bool instance_receive(struct instance *in, struct instance *from, struct request
 	struct kv_handover h = {from->pool, in->pool, r->id, source.pages, r->map.pages, m.n_pages, r->n_prompt};
 	in->stats->pages_transferred += (uint64_t)(instance_pages(in, r->n_prompt) - m.n_pages);
 	if (kv_handover(&h, &in->stats->kv_saturated, &r->error) < 0)
-		request_end(r, ENGINE_FAILED);
+		request_fail(r);
 
 	struct mapping target = r->map;
 	r->map = source;
@@ -267,7 +374,7 @@ bool instance_receive(struct instance *in, struct instance *from, struct request
 	r->map = target;
 	r->n_computed = r->n_prompt;
 	request_list_insert(&in->running, r);
-	hit_tell(in, r, m.n_pages * page_size);
+	admission_tell(in, r, m.n_pages * page_size);
 	if (!r->ended)
 		instance_index(in, r);
 	return true;

@@ -19,6 +19,8 @@ struct request {
 	uint64_t id;
 	bool aborted; /* withdrawn, to be ended */
 	bool ended;   /* finish is set */
+	bool stuck;   /* it could not be taken in although nothing ran */
+	bool suspect; /* the guard found it bad: its pages go to quarantine */
 
 	int32_t *tokens; /* [n_prompt + max_tokens] prompt, then generated */
 	int n_prompt, n_tokens, max_tokens;

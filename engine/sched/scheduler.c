@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-enum { AUDIT_STEPS = 64 };
-
 /* ---- life ---- */
 
 static struct instance *prefill(struct scheduler *s)
@@ -40,8 +38,10 @@ int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int 
 	for (int i = 0; i < n_parts; i++)
 		stride = kv_pool_usable(parts[i].pool) > stride ? kv_pool_usable(parts[i].pool) : stride;
 	int longest = (limits->max_positions + page_size - 1) / page_size;
-	return batch_init(
-		&s->batch, limits->max_batch_tokens, limits->max_requests, longest < stride ? longest : stride, e);
+	stride = longest < stride ? longest : stride;
+	for (int i = 0; i < n_parts; i++)
+		TRY(parts[i].pool->guard->reserve(parts[i].pool->guard_state, limits->max_requests, stride, e));
+	return batch_init(&s->batch, limits->max_batch_tokens, limits->max_requests, stride, e);
 }
 
 void scheduler_free(struct scheduler *s)
@@ -185,6 +185,24 @@ static void waiting_sweep(struct scheduler *s)
 
 /* ---- admission ---- */
 
+/* Nothing runs in the instance that could give pages up, and the request still finds too few: some are lost, or stay in
+ * quarantine. It gets one more step, without what is in the prefix cache, in which the guard may readmit those of the last.
+ * True when that is so. */
+static bool stuck_fail(struct instance *in, struct request *r)
+{
+	if (in->running.count > 0)
+		return false;
+	if (r->stuck) {
+		error_set(&r->error, ERR_LIMIT, "%d tokens need %d KV pages: %d can be had, %d are in quarantine",
+			r->n_tokens, instance_pages(in, r->n_tokens), kv_pool_available(in->pool),
+			in->pool->n_quarantined);
+		request_end(r, ENGINE_FAILED);
+	}
+	radix_cache_make_room(&in->cache, kv_pool_usable(in->pool));
+	r->stuck = true;
+	return true;
+}
+
 static int common_prefix(const struct request *a, const struct request *b, int most)
 {
 	int n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt, i = 0;
@@ -234,7 +252,8 @@ static bool held_back(struct instance *in, struct request *r)
 	return false;
 }
 
-static void waiting_admit(struct scheduler *s)
+/* True when a request is to be tried again although nothing runs. */
+static bool waiting_admit(struct scheduler *s)
 {
 	struct instance *in = prefill(s);
 
@@ -245,9 +264,11 @@ static void waiting_admit(struct scheduler *s)
 		request_list_remove(&s->waiting, r);
 		if (!instance_admit(in, r)) {
 			request_list_insert(&s->waiting, r);
-			return;
+			return stuck_fail(in, r);
 		}
+		r->stuck = false;
 	}
+	return false;
 }
 
 /* Requests whose prompt is computed go where they are continued, as far as there is room. */
@@ -262,7 +283,8 @@ static bool prompts_hand_over(struct scheduler *s)
 		if (r->ended || instance_pending(prefill(s), r) > 0)
 			continue;
 		if (!instance_receive(decode(s), prefill(s), r))
-			break;
+			return stuck_fail(decode(s), r) || any;
+		r->stuck = false;
 		any = true;
 	}
 	return any;
@@ -310,13 +332,27 @@ static void batch_build(struct scheduler *s, struct instance *in)
 		}
 	}
 	if (s->limits.pad_decode && b->forward.n_tokens > 0)
-		batch_pad(b, in->pool->geometry.page_size);
+		batch_pad(b, in->pool);
+}
+
+/* A sequence that the guard did not stamp in this very call was not checked: it counts as bad. */
+static void unchecked_withhold(
+	const struct batch *b, const struct kv_pool *pool, enum kv_guard_phase phase, const struct kv_guard_batch *view)
+{
+	for (int i = 0; i < view->n_sequences; i++) {
+		if (b->bad[i] || b->validated[i] == view->epoch)
+			continue;
+		pool->guard->not_validated(pool->guard_state, phase, view, i);
+		b->bad[i] = 1;
+	}
 }
 
 static int guard_verify(struct scheduler *s, struct instance *in, enum kv_guard_phase phase, struct error *e)
 {
 	const struct forward_batch *batch = &s->batch.forward;
+	const struct kv_guard *guard = in->pool->guard;
 	struct kv_guard_batch view = {.step = s->stats.steps,
+		.epoch = ++s->epoch,
 		.n_sequences = batch->n_sequences,
 		.n_tokens = batch->n_tokens,
 		.request = s->batch.request_ids,
@@ -325,8 +361,15 @@ static int guard_verify(struct scheduler *s, struct instance *in, enum kv_guard_
 		.block_tables = batch->block_tables,
 		.table_stride = batch->table_stride,
 		.slots = batch->slots,
-		.tokens = batch->ids};
-	return in->pool->guard->verify(in->pool->guard_state, phase, &view, s->batch.bad, e);
+		.tokens = batch->ids,
+		.positions = batch->positions,
+		.own = s->batch.own,
+		.emitted = s->batch.emitted,
+		.validated = s->batch.validated};
+	TRY(guard->verify(in->pool->guard_state, phase, &view, s->batch.bad, e));
+	if (guard->enforces)
+		unchecked_withhold(&s->batch, in->pool, phase, &view);
+	return 0;
 }
 
 static void tokens_count(struct scheduler *s, struct request *r, int count)
@@ -353,8 +396,9 @@ static void publish(struct scheduler *s, struct instance *in)
 		tokens_count(s, r, b->cu_seqlens[i + 1] - b->cu_seqlens[i]);
 		if (!b->bad[i])
 			continue;
-		error_set(&r->error, ERR_DEVICE, "the %s guard found a page that is not this request's",
+		error_set(&r->error, ERR_DEVICE, "the %s guard withheld the output: a page may not be this request's",
 			in->pool->guard->level);
+		r->suspect = true;
 		request_end(r, ENGINE_FAILED);
 	}
 	for (int i = 0; i < b->forward.n_rows; i++) {
@@ -378,13 +422,12 @@ static int instance_step(struct scheduler *s, struct instance *in, bool *worked,
 	if (s->batch.forward.n_tokens == 0)
 		return 0;
 	*worked = true;
+	fault_at(in->pool->faults, FAULT_STEP, in->pool, 0, (int64_t)s->ticks, 0);
 	TRY(guard_verify(s, in, KV_GUARD_BEFORE_READ, e));
 	batch_park_bad(&s->batch, page_size);
 	TRY(forward(in->model, in->pool, &s->batch.forward, &s->stats.kv_saturated, e));
 	TRY(guard_verify(s, in, KV_GUARD_BEFORE_PUBLISH, e));
 	publish(s, in);
-	if ((s->stats.steps + 1) % AUDIT_STEPS == 0)
-		in->pool->guard->audit(in->pool->guard_state);
 	return 0;
 }
 
@@ -410,11 +453,14 @@ int scheduler_step(struct scheduler *s, bool *idle, struct error *e)
 {
 	bool worked = false;
 
+	s->ticks++;
+	for (int i = 0; i < s->n_instances; i++)
+		s->instances[i].pool->guard->step_begin(s->instances[i].pool->guard_state, s->ticks);
 	incoming_take(s);
 	waiting_sweep(s);
 	running_sweep(s);
 	worked = prompts_hand_over(s);
-	waiting_admit(s);
+	worked |= waiting_admit(s);
 	running_sweep(s); /* what had nothing to compute */
 	for (int i = 0; i < s->n_instances; i++) {
 		TRY(instance_step(s, &s->instances[i], &worked, e));

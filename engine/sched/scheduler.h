@@ -33,6 +33,8 @@ struct scheduler {
 	struct inbox inbox;
 	struct request_list waiting, done;
 	struct batch batch; /* of the instance that runs */
+	uint64_t ticks;     /* calls of scheduler_step */
+	uint64_t epoch;     /* calls of the guards' verify */
 	struct engine_stats stats;
 };
 

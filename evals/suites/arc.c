@@ -70,6 +70,7 @@ static int append_answer(const struct json *doc, struct buf *out, struct error *
 const struct suite_type suite_type_arc_easy = {
 	.name = "arc_easy",
 	.definition = "science questions, 0 shots; the likeliest of 3 to 5 answers",
+	.version = 1.0,
 	.test_file = "arc/ARC-Easy/test.jsonl",
 	.shots_file = "arc/ARC-Easy/train.jsonl",
 	.kind = REQUEST_LOGLIKELIHOOD,
@@ -83,6 +84,7 @@ const struct suite_type suite_type_arc_easy = {
 const struct suite_type suite_type_arc_challenge = {
 	.name = "arc_challenge",
 	.definition = "harder science questions, 0 shots; the likeliest of 3 to 5 answers",
+	.version = 1.0,
 	.test_file = "arc/ARC-Challenge/test.jsonl",
 	.shots_file = "arc/ARC-Challenge/train.jsonl",
 	.kind = REQUEST_LOGLIKELIHOOD,

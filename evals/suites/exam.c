@@ -1,6 +1,7 @@
 /* Exams: a user's own pass/fail questions in one file of JSON lines
- *   {"id", "prompt", "check", "expected", "max_tokens"?, "stop"?, "value"?, "tolerance"?}
- * The prompt goes to the model as it is, the answer is judged by exam_check.c; one cut by the length limit fails. */
+ *   {"id", "prompt" or "messages", "check", "expected", "max_tokens"?, "stop"?, "value"?, "tolerance"?, "tools"?}
+ * A prompt goes to the model as it is; messages, and a prompt with tools, go through its chat template. The answer is
+ * judged by exam_check.c; one cut by the length limit fails. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -18,18 +19,70 @@ static const char *const metrics[] = {"passed,none"};
 static int append_question(const struct json *doc, struct buf *out, struct error *e)
 {
 	struct str prompt;
-	static const char *const for_chat[] = {"messages", "tools"};
-	for (size_t i = 0; i < sizeof(for_chat) / sizeof(for_chat[0]); i++)
-		if (json_get(doc, for_chat[i]))
-			return error_set(e, ERR_USAGE,
-				"\"%s\" need the model's chat template, which this version does not apply: expected a "
-				"\"prompt\"",
-				for_chat[i]);
 	TRY(column_string(doc, "prompt", &prompt, e));
 	if (prompt.length == 0)
 		return error_set(e, ERR_INPUT, "column \"prompt\" is empty");
 	buf_append_str(out, prompt);
 	return buf_check(out, e);
+}
+
+/* JSON of a part of the record, as a document of its own. */
+static int parse_part(struct buf *text, struct json_document **out, struct error *e)
+{
+	int status = buf_check(text, e);
+	if (status == 0)
+		status = json_parse(buf_str(text), NULL, JSON_LAST_KEY_WINS, out, e);
+	buf_free(text);
+	return status;
+}
+
+static int read_tools(const struct json *doc, struct json_document **out, struct error *e)
+{
+	struct buf text = {0};
+	const struct json *tools = json_get(doc, "tools");
+	if (!tools)
+		return 0;
+	if (!json_is(tools, JSON_ARRAY))
+		return error_set(e, ERR_INPUT, "column \"tools\" is %s, expected array", json_type_name(tools));
+	json_dump_python(tools, -1, false, &text);
+	return parse_part(&text, out, e);
+}
+
+/* A prompt as the one message of a user. */
+static int append_user(struct conversation *c, const struct json *doc, struct error *e)
+{
+	struct buf prompt = {0}, text = {0};
+	struct json_document *messages = NULL;
+	int status = append_question(doc, &prompt, e);
+	if (status == 0) {
+		buf_append_text(&text, "[{\"role\": \"user\", \"content\": ");
+		json_write_string(buf_str(&prompt), false, &text);
+		buf_append_text(&text, "}]");
+		status = parse_part(&text, &messages, e);
+	}
+	if (status == 0)
+		status = conversation_append(c, json_root(messages), e);
+	json_free(messages);
+	buf_free(&prompt);
+	return status;
+}
+
+static int append_conversation(struct conversation *c, const struct json *doc, struct error *e)
+{
+	const struct json *messages = json_get(doc, "messages");
+	TRY(read_tools(doc, &c->tools, e));
+	if (messages && json_get(doc, "prompt"))
+		return error_set(e, ERR_INPUT, "a \"prompt\" and \"messages\": expected one of them");
+	if (messages) {
+		if (!json_is(messages, JSON_ARRAY))
+			return error_set(e, ERR_INPUT, "column \"messages\" is %s, expected array", json_type_name(messages));
+		TRY(conversation_append(c, messages, e));
+		return 1;
+	}
+	if (!c->tools)
+		return 0;
+	TRY(append_user(c, doc, e));
+	return 1;
 }
 
 static int check_id(const struct json *doc, struct error *e)
@@ -80,15 +133,21 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 	TRY(check_id(doc, e));
 	TRY(read_max_tokens(doc, &out->max_tokens, e));
 	TRY(read_stops(doc, out, e));
-	return exam_check_read(doc, &out->target, e);
+	const struct json *expected;
+	TRY(exam_check_read(doc, &expected, e));
+	if (json_is(expected, JSON_STRING) || json_is(expected, JSON_NUMBER))
+		out->target = expected->text;
+	else
+		out->target_json = expected;
+	return 0;
 }
 
-static int judge(const struct suite_item *item, const struct answer *answer, double *value, struct error *e)
+static int judge(const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e)
 {
 	bool passed = false;
 	if (!answer->truncated)
-		TRY(exam_check_apply(item->doc, answer->text, &passed, e));
-	*value = passed ? 1 : 0;
+		TRY(exam_check_apply(item->doc, item->tool_format, answer->text, &passed, e));
+	out->value[0] = passed ? 1 : 0;
 	return 0;
 }
 
@@ -146,6 +205,7 @@ const struct suite_type suite_type_exam = {
 	.n_metrics = 1,
 	.max_tokens = DEFAULT_MAX_TOKENS,
 	.append_question = append_question,
+	.append_conversation = append_conversation,
 	.read_content = read_content,
 	.judge = judge,
 };

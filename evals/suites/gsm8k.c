@@ -33,6 +33,7 @@ static int append_answer(const struct json *doc, struct buf *out, struct error *
 const struct suite_type suite_type_gsm8k = {
 	.name = "gsm8k",
 	.definition = "grade-school word problems, 5 shots; exact match of the number behind ####",
+	.version = 3.0,
 	.test_file = "gsm8k/test.jsonl",
 	.shots_file = "gsm8k/train.jsonl",
 	.fewshot = 5,

@@ -69,11 +69,13 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 const struct suite_type suite_type_gsm8k_cot = {
 	.name = "gsm8k_cot",
 	.definition = "grade-school word problems, 8 fixed shots that reason aloud; exact match of the number",
+	.version = 3.0,
 	.test_file = "gsm8k/test.jsonl",
 	.fewshot = 8,
 	.shots = SHOTS_FIRST,
 	.fixed_shots = shots,
 	.n_fixed_shots = sizeof(shots) / sizeof(shots[0]),
+	.question_end = "\nA:",
 	.kind = REQUEST_GENERATE,
 	.metrics = metrics,
 	.n_metrics = 2,

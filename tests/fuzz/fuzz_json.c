@@ -1,6 +1,6 @@
 /* Any bytes: the parser takes them or names what is wrong, and what it takes is written in a form that it takes again,
  * with nothing lost. */
-#include "engine/base/json_strict.h"
+#include "engine/base/json_number.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,6 +42,27 @@ static void check_dump(const struct json *root, int indent, bool ensure_ascii)
 	buf_free(&second);
 }
 
+/* What Python's json.loads takes besides JSON is written as Python writes it, and equals itself (but for NaN). */
+static void check_python(struct str text, bool is_json)
+{
+	struct json_document *first, *second;
+	struct error e = {0};
+	int status = json_parse(text, NULL, JSON_PYTHON_CONSTANTS, &first, &e);
+	require(!is_json || status == 0, "JSON that Python's reader refuses");
+	if (status < 0)
+		return;
+	struct buf dumped = {0};
+	uint64_t work = 10000000;
+	json_dump_python(json_root(first), -1, false, &dumped);
+	require(json_parse(buf_str(&dumped), NULL, JSON_PYTHON_CONSTANTS, &second, &e) == 0, e.message);
+	bool equal = json_equal(json_root(first), json_root(second), JSON_EQUAL_PYTHON, &work);
+	require(equal || work == 0 || str_find(buf_str(&dumped), str_of("NaN"), 0) != SIZE_MAX,
+		"written and read, it differs");
+	json_free(first);
+	json_free(second);
+	buf_free(&dumped);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str text = {(const char *)data, size};
@@ -50,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int status = json_parse(text, "fuzz", JSON_LAST_KEY_WINS, &document, &e);
 	require((status == 0) == (e.message[0] == '\0') && (status == 0) == (document != NULL),
 		"status and message disagree");
+	check_python(text, status == 0);
 	if (status < 0)
 		return 0;
 	if (is_finite(json_root(document))) {

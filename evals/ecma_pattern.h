@@ -1,0 +1,22 @@
+/* Regular expressions as JSON Schema means them (ECMA-262 with its u flag), on PCRE2. */
+#ifndef ASSAY_EVALS_ECMA_PATTERN_H
+#define ASSAY_EVALS_ECMA_PATTERN_H
+
+#include "engine/base/buf.h"
+#include "engine/base/error.h"
+#include "engine/base/str.h"
+
+struct ecma_pattern; /* used by one thread at a time */
+
+/* What ECMA-262 does not have (possessive quantifiers, (?i), \A, verbs) is ERR_INPUT naming it, as is what does not
+ * compile: PCRE2 would give it a meaning of its own. */
+int ecma_pattern_new(struct str source, struct ecma_pattern **out, struct error *e);
+void ecma_pattern_delete(struct ecma_pattern *p);
+
+/* 1 when the pattern is found anywhere in text (valid UTF-8), else 0; ERR_LIMIT when that takes too much work. */
+int ecma_pattern_found(const struct ecma_pattern *p, struct str text, struct error *e);
+
+/* The translation for PCRE2, with these options: UTF, DOLLAR_ENDONLY, ALLOW_EMPTY_CLASS, MATCH_UNSET_BACKREF. */
+int ecma_to_pcre2(struct str source, struct buf *out, struct error *e);
+
+#endif

@@ -1,0 +1,23 @@
+/* A run of the store as lm-evaluation-harness would have written it. */
+#ifndef ASSAY_EVALS_HARNESS_EXPORT_H
+#define ASSAY_EVALS_HARNESS_EXPORT_H
+
+#include "engine/base/buf.h"
+#include "reports/store.h"
+
+struct harness_files {
+	struct buf folders; /* one a line; owned */
+	int64_t samples;
+	int64_t left_out;   /* items without an answer: the harness has no such state */
+	struct buf foreign; /* suites that are no items with prompts: "divergence"; owned */
+};
+
+/* Writes FOLDER/<model and variant>/results_<time>.json and samples_<task>_<time>.jsonl for each variant of the run
+ * (variant NULL) or the one of that name. Prompts and documents are made again from the data sets (data NULL: where the run
+ * found them); ERR_INPUT where they are not the ones that were answered, ERR_USAGE for a run or variant that cannot be
+ * written so. *out is to be freed on failure, too. */
+int harness_export(struct store *store, int64_t run_id, const char *variant, const char *data, const char *folder,
+	struct harness_files *out, struct error *e);
+void harness_files_free(struct harness_files *f);
+
+#endif

@@ -1,0 +1,14 @@
+/* Sample lines of lm-evaluation-harness (samples_<task>_<time>.jsonl) as rows of the store. */
+#ifndef ASSAY_EVALS_HARNESS_SAMPLES_H
+#define ASSAY_EVALS_HARNESS_SAMPLES_H
+
+#include "reports/store.h"
+
+/* Calls visit for every document of the file, in the order of doc_id, with suite, task and variant_id as given. The
+ * harness writes a line per filter: they become one row. ERR_INPUT names file, line, member, value and what was
+ * expected: a document twice under one filter, filters that disagree about the document, an item with several answers
+ * (repeats), a hash that is none. *documents counts the documents. */
+int harness_samples_each(const char *path, const char *suite, const char *task, int64_t variant_id,
+	store_visit_sample *visit, void *context, int64_t *documents, struct error *e);
+
+#endif

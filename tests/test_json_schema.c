@@ -1,0 +1,318 @@
+/* JSON Schema against Python's jsonschema; patterns in ECMA-262's meaning; what is refused; that work is bounded. */
+#include "datasets/records.h"
+#include "evals/ecma_pattern.h"
+#include "evals/json_schema.h"
+#include "tests/support.h"
+
+const char *const test_program_name = "json_schema";
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- Values of jsonschema ---- */
+
+/* Every line of a file of {"schema", "instance", "valid"} agrees. */
+static void check_golden_file(const char *path, size_t at_least)
+{
+	struct records expected, actual;
+	struct buf out = {0};
+	CHECK_OK(records_load(&expected, path, &test_error));
+	ck_assert_uint_ge(expected.count, at_least);
+	CHECK_OK(json_schema_rescore(path, &out, &test_error));
+	CHECK_OK(records_load(&actual, test_write_file("out.jsonl", out.data, out.length), &test_error));
+	ck_assert_uint_eq(actual.count, expected.count);
+	for (size_t i = 0; i < expected.count; i++) {
+		const struct json *want = json_get(expected.items[i].doc, "valid");
+		const struct json *got = json_get(actual.items[i].doc, "valid");
+		ck_assert_msg(got && got->type == want->type, "line %zu", i + 1);
+	}
+	records_free(&expected);
+	records_free(&actual);
+	buf_free(&out);
+}
+
+START_TEST(goldens_agree)
+{
+	check_golden_file(golden_path("tools/schema.jsonl"), 400);
+}
+END_TEST
+
+START_TEST(shared_goldens_agree)
+{
+	const char *path = shared_path("golden/schemas/instances.jsonl");
+	if (!path)
+		SKIP("no golden/schemas/instances.jsonl");
+	check_golden_file(path, 1600);
+}
+END_TEST
+
+/* ---- One at a time ---- */
+
+/* 1, 0, or a negative status with test_error. */
+static int judge(const char *schema, const char *instance, struct buf *why)
+{
+	struct json_document *s, *i;
+	struct json_schema *compiled = NULL;
+	CHECK_OK(json_parse(str_of(schema), "schema", JSON_LAST_KEY_WINS, &s, &test_error));
+	CHECK_OK(json_parse(str_of(instance), "instance", JSON_LAST_KEY_WINS, &i, &test_error));
+	int result = json_schema_new(json_root(s), &compiled, &test_error);
+	if (result == 0)
+		result = json_schema_check(compiled, json_root(i), why, &test_error);
+	json_schema_delete(compiled);
+	json_free(s);
+	json_free(i);
+	return result;
+}
+
+static const struct {
+	const char *schema, *instance;
+	int valid;
+} cases[] = {
+	{"true", "1", 1},
+	{"false", "1", 0},
+	{"{}", "1", 1},
+	{"{\"type\": \"integer\"}", "1e2", 1},
+	{"{\"type\": \"integer\"}", "1.5", 0},
+	{"{\"type\": \"integer\"}", "true", 0},
+	{"{\"type\": \"integer\"}", "1e400", 0},
+	{"{\"type\": \"number\", \"maximum\": 9007199254740992}", "9007199254740993", 0},
+	{"{\"const\": 9007199254740993}", "9007199254740992", 0},
+	{"{\"enum\": [1]}", "true", 0},
+	{"{\"minLength\": 2}", "\"\\ud83d\\ude00\"", 0},
+	{"{\"minLength\": 3}", "\"a\\u0000b\"", 1},
+	{"{\"format\": \"email\"}", "\"no\"", 1},
+	{"{\"x-order\": 1, \"$comment\": \"c\", \"title\": \"t\", \"default\": 5}", "1", 1},
+	{"{\"properties\": {\"n\": {\"type\": \"integer\"}}}", "{\"n\": \"x\", \"n\": 2}", 1},
+	{"{\"maxProperties\": 1}", "{\"n\": 1, \"n\": 2}", 1},
+	{"{\"properties\": {\"a\": {\"type\": \"string\"}, \"a\": {\"type\": \"integer\"}}}", "{\"a\": 1}", 1},
+	{"{\"uniqueItems\": true}", "[1, true, \"1\", [1], [true], null, {\"a\": 1}, {\"a\": true}]", 1},
+	{"{\"uniqueItems\": true}", "[{\"a\": 1, \"b\": 2}, 5, {\"b\": 2.0, \"a\": 1}]", 0},
+	{"{\"uniqueItems\": true}", "[0, -0.0]", 0},
+	/* references */
+	{"{\"$ref\": \"#/$defs/n~1m~0o%25\", \"$defs\": {\"n/m~o%\": {\"type\": \"null\"}}}", "null", 1},
+	{"{\"$ref\": \"#here\", \"$defs\": {\"a\": {\"$anchor\": \"here\", \"type\": \"null\"}}}", "1", 0},
+	{"{\"$ref\": \"#/anyOf/1\", \"anyOf\": [{}, {\"type\": \"null\"}]}", "1", 0},
+	{"{\"$ref\": \"#/other/deep\", \"$comment\": \"\", \"x-y\": 1, \"default\": {}, \"$defs\": {}, \"examples\": "
+	 "[{\"type\": "
+	 "\"null\"}], \"allOf\": [{\"$ref\": \"#/examples/0\"}], \"not\": false, \"other\": 1}",
+		"1", ERR_INPUT},
+	{"{\"$ref\": \"#/examples/0\", \"examples\": [{\"type\": \"null\"}]}", "1", 0},
+	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"e.json#/$defs/x\", \"$defs\": {\"e\": {\"$id\": \"e.json\", "
+	 "\"$defs\": "
+	 "{\"x\": {\"type\": \"null\"}}}}}",
+		"1", 0},
+	{"{\"$id\": \"http://a.b/c/d.json\", \"$ref\": \"http://a.b/e.json\", \"$defs\": {\"e\": {\"$id\": "
+	 "\"/e.json\", "
+	 "\"type\": \"null\"}}}",
+		"1", 0},
+	{"{\"$defs\": {\"e\": {\"$id\": \"urn:e\", \"$defs\": {\"t\": {\"type\": \"null\"}}, \"$ref\": "
+	 "\"#/$defs/t\"}}, "
+	 "\"$ref\": \"urn:e\"}",
+		"1", 0},
+	{"{\"properties\": {\"next\": {\"$ref\": \"#\"}}, \"additionalProperties\": false}",
+		"{\"next\": {\"next\": {\"next\": {}}}}", 1},
+	{"{\"properties\": {\"next\": {\"$ref\": \"#\"}}, \"additionalProperties\": false}",
+		"{\"next\": {\"next\": {\"last\": {}}}}", 0},
+	/* unevaluatedProperties */
+	{"{\"properties\": {\"a\": {}}, \"allOf\": [{\"unevaluatedProperties\": false}]}", "{\"a\": 1}", 0},
+	{"{\"anyOf\": [{\"properties\": {\"a\": {}}}, {\"properties\": {\"b\": {}}}], \"unevaluatedProperties\": "
+	 "false}",
+		"{\"a\": 1, \"b\": 2}", 1},
+	{"{\"not\": {\"not\": {\"properties\": {\"a\": {}}}}, \"unevaluatedProperties\": false}", "{\"a\": 1}", 0},
+	{"{\"if\": {\"required\": [\"a\"], \"properties\": {\"a\": {}}}, \"else\": {\"properties\": {\"b\": {}}}, "
+	 "\"unevaluatedProperties\": false}",
+		"{\"b\": 1}", 1},
+	/* refused by name */
+	{"{\"frob\": 1}", "1", ERR_INPUT},
+	{"{\"unevaluatedItems\": false}", "1", ERR_INPUT},
+	{"{\"nullable\": true}", "1", ERR_INPUT},
+	{"{\"$dynamicRef\": \"#\"}", "1", ERR_INPUT},
+	{"{\"dependencies\": {}}", "1", ERR_INPUT},
+	{"{\"properties\": {\"a\": {\"Type\": \"string\"}}}", "1", ERR_INPUT},
+	{"{\"$defs\": {\"unused\": {\"frob\": 1}}}", "1", ERR_INPUT},
+	{"{\"type\": \"dict\"}", "1", ERR_INPUT},
+	{"{\"type\": []}", "1", ERR_INPUT},
+	{"{\"items\": [{}]}", "[]", ERR_INPUT},
+	{"{\"required\": true}", "{}", ERR_INPUT},
+	{"{\"minLength\": -1}", "1", ERR_INPUT},
+	{"{\"minLength\": 1.5}", "1", ERR_INPUT},
+	{"{\"multipleOf\": 0}", "1", ERR_INPUT},
+	{"{\"exclusiveMinimum\": true}", "1", ERR_INPUT},
+	{"{\"anyOf\": []}", "1", ERR_INPUT},
+	{"{\"properties\": {\"a\": 1}}", "1", ERR_INPUT},
+	{"{\"description\": null}", "1", ERR_INPUT},
+	{"{\"$id\": \"http://a.b/c#/$defs/d\"}", "1", ERR_INPUT},
+	{"{\"$ref\": \"http://a.b/c\"}", "1", ERR_INPUT},
+	{"{\"$ref\": \"#/$defs/none\"}", "1", ERR_INPUT},
+	{"{\"$ref\": \"#none\"}", "1", ERR_INPUT},
+	{"{\"pattern\": \"(\"}", "1", ERR_INPUT},
+	{"[]", "1", ERR_INPUT},
+	{"1", "1", ERR_INPUT},
+	/* bounded */
+	{"{\"$ref\": \"#\"}", "1", ERR_LIMIT},
+	{"{\"allOf\": [{\"$ref\": \"#\"}]}", "1", ERR_LIMIT},
+	{"{\"pattern\": \"(a+)+$\"}", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\"", ERR_LIMIT},
+	{"{\"$defs\": {\"a\": {\"anyOf\": [{\"$ref\": \"#/$defs/b\"}, {\"$ref\": \"#/$defs/b\"}]}, \"b\": {\"items\": "
+	 "{\"anyOf\": "
+	 "[{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/a\"}]}, \"not\": {\"type\": \"number\"}}}, \"$ref\": "
+	 "\"#/$defs/a\"}",
+		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ERR_LIMIT},
+};
+
+START_TEST(judges)
+{
+	struct buf why = {0};
+	int result = judge(cases[_i].schema, cases[_i].instance, &why);
+	ck_assert_msg(result == cases[_i].valid, "%s on %s: %d, expected %d (%s)", cases[_i].schema, cases[_i].instance,
+		result, cases[_i].valid, result < 0 ? test_error.message : buf_text(&why));
+	ck_assert_int_eq(why.length > 0, result == 0);
+	buf_free(&why);
+}
+END_TEST
+
+static const struct {
+	const char *schema, *instance, *why;
+} reasons[] = {
+	{"{\"properties\": {\"a\": {\"items\": {\"type\": \"string\"}}}}", "{\"a\": [\"x\", 5]}",
+		"/a/1: type: number is not string"},
+	{"{\"required\": [\"n\"]}", "{}", "required: \"n\" is missing"},
+	{"{\"anyOf\": [{\"type\": \"null\"}, {\"minimum\": 3}]}", "1", "anyOf: none of the 2 schemas holds"},
+	{"{\"additionalProperties\": false}", "{\"b\": 1}", "additionalProperties: \"b\" is not allowed"},
+	{"{\"propertyNames\": {\"maxLength\": 1}}", "{\"a\": 1, \"bb\": 1}", "/bb: maxLength: 2 against 1"},
+};
+
+START_TEST(says_why)
+{
+	struct buf why = {0};
+	ck_assert_int_eq(judge(reasons[_i].schema, reasons[_i].instance, &why), 0);
+	ck_assert_str_eq(buf_text(&why), reasons[_i].why);
+	buf_free(&why);
+}
+END_TEST
+
+START_TEST(names_what_it_refuses)
+{
+	ck_assert_int_eq(judge("{\"properties\": {\"a\": {\"frob\": 1}}}", "1", NULL), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "/properties/a: unknown keyword \"frob\""));
+	ck_assert_int_eq(judge("{\"$id\": \"u#name\"}", "1", NULL), ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "\"$id\" is \"u#name\""));
+}
+END_TEST
+
+/* ---- Patterns ---- */
+
+/* ECMA-262 2024, u flag (checked by hand against its grammar); found -1: refused. */
+static const struct {
+	const char *pattern, *text;
+	int found;
+} patterns[] = {
+	{"", "", 1},
+	{"b", "abc", 1},
+	{"^a$", "a\n", 0},
+	{"a.c", "a\nc", 0},
+	{"a.c",
+		"a\xe2\x80\xa8"
+		"c",
+		0},
+	{"^.$", "\xf0\x9f\x98\x80", 1},
+	{"^\\d$", "\xd9\xa3", 0},
+	{"^\\w$", "\xc3\xa9", 0},
+	{"^\\s$", "\xc2\xa0", 1},
+	{"^\\s$", "\xef\xbb\xbf", 1},
+	{"^\\s$", "\xc2\x85", 0},
+	{"^\\S$", "\xc2\xa0", 0},
+	{"^[\\s]$", "\xe3\x80\x80", 1},
+	{"^[\\S]$", "x", 1},
+	{"^[^\\S]$", "x", 0},
+	{"^[a\\s-]$", "-", 1},
+	{"^[\\s-z]$", "-", 1},
+	{"[[:alpha:]]", "p]", 1},
+	{"[[:alpha:]]", "q]", 0},
+	{"^[]$", "", 0},
+	{"^[^]$", "\n", 1},
+	{"^\\u00e9$", "\xc3\xa9", 1},
+	{"^\\u{1f600}$", "\xf0\x9f\x98\x80", 1},
+	{"^\\ud83d\\ude00$", "\xf0\x9f\x98\x80", 1},
+	{"^\\x41\\cA\\0\\v$", "A\x01", 0},
+	{"^\\x41\\cJ\\v$", "A\n\v", 1},
+	{"^\\p{L}+$",
+		"\xc3\xa9"
+		"a",
+		1},
+	{"^(?<q>['\"])a\\k<q>$", "'a'", 1},
+	{"^(a)?\\1b$", "b", 1},
+	{"^(a)\\10$", "aa0", -1},
+	{"(?<=a)b", "ab", 1},
+	{"(?<!a)b", "ab", 0},
+	{"^(?:a|b){2}$", "ab", 1},
+	{"a{,3}", "a{,3}", 1},
+	{"^a{2,}?$", "aaa", 1},
+	{"^\\/\\-\\.$", "/-.", 1},
+	{"^# x$", "# x", 1},
+	{"a++", "a", -1},
+	{"a{2}+", "aa", -1},
+	{"(?i)a", "A", -1},
+	{"(?>a)", "a", -1},
+	{"(?#c)a", "a", -1},
+	{"(*ACCEPT)", "a", -1},
+	{"(?R)", "a", -1},
+	{"\\Aa\\Z", "a", -1},
+	{"\\Qa\\E", "a", -1},
+	{"\\h", " ", -1},
+	{"\\u12", "", -1},
+	{"\\ud800", "", -1},
+	{"\\x4", "", -1},
+	{"a\\", "", -1},
+	{"[a", "a", -1},
+	{"(", "", -1},
+	{"*a", "", -1},
+	{"a{99999}", "", -1},
+};
+
+START_TEST(finds_patterns)
+{
+	struct ecma_pattern *p = NULL;
+	int status = ecma_pattern_new(str_of(patterns[_i].pattern), &p, &test_error);
+	int found = status < 0 ? -1 : ecma_pattern_found(p, str_of(patterns[_i].text), &test_error);
+	ck_assert_msg(found == patterns[_i].found, "'%s' in '%s': %d, expected %d (%s)", patterns[_i].pattern,
+		patterns[_i].text, found, patterns[_i].found, status < 0 ? test_error.message : "");
+	if (status < 0)
+		ck_assert_int_eq(status, ERR_INPUT);
+	ecma_pattern_delete(p);
+}
+END_TEST
+
+/* ---- Lines ---- */
+
+START_TEST(rescores_lines)
+{
+	static const char lines[] = "{\"schema\": {\"type\": \"integer\"}, \"instance\": \"5\"}\n"
+				    "{\"schema\": {\"type\": \"integer\"}, \"instance\": \"[\"}\n"
+				    "{\"schema\": {\"type\": \"integer\"}, \"instance\": \"NaN\"}\n"
+				    "{\"schema\": {\"frob\": 1}, \"instance\": \"5\"}\n"
+				    "{\"schema\": true, \"instance\": {\"a\": 1}}\n";
+	struct buf out = {0};
+	CHECK_OK(json_schema_rescore(test_write_file("s.jsonl", lines, strlen(lines)), &out, &test_error));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "{\"valid\": true}\n{\"valid\": false, \"why\": \"not JSON: "));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "{\"error\": \"schema at its root: unknown keyword \\\"frob\\\""));
+	buf_free(&out);
+	static const char bad[] = "{\"schema\": true}\n";
+	int status = json_schema_rescore(test_write_file("bad.jsonl", bad, strlen(bad)), &out, &test_error);
+	ck_assert_int_eq(status, ERR_INPUT);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "bad.jsonl:1: "));
+	buf_free(&out);
+}
+END_TEST
+
+void test_program_cases(Suite *suite)
+{
+	TCase *goldens = test_case(suite, "goldens", 0);
+	tcase_add_test(goldens, goldens_agree);
+	tcase_add_test(goldens, shared_goldens_agree);
+	TCase *single = test_case(suite, "single", 60);
+	tcase_add_loop_test(single, judges, 0, COUNT(cases));
+	tcase_add_loop_test(single, says_why, 0, COUNT(reasons));
+	tcase_add_test(single, names_what_it_refuses);
+	tcase_add_test(single, rescores_lines);
+	TCase *ecma = test_case(suite, "patterns", 0);
+	tcase_add_loop_test(ecma, finds_patterns, 0, COUNT(patterns));
+}

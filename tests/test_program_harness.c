@@ -1,0 +1,341 @@
+/* Files of lm-evaluation-harness, in and out: what the harness itself wrote of the bundled model lies item by item beside
+ * our own run of it. */
+#include <dirent.h>
+#include <math.h>
+
+#include "tests/program_store.h"
+
+const char *const test_program_name = "program_harness";
+
+#define TIME "2026-11-29T21-23-44.800746"
+#define RESULTS "results_" TIME ".json"
+#define GSM8K "samples_gsm8k_" TIME ".jsonl"
+#define ARC "samples_arc_easy_" TIME ".jsonl"
+
+/* A fresh folder with the harness's files, which a test may spoil. */
+static const char *harness_copy(void)
+{
+	static const char *const names[] = {RESULTS, GSM8K, ARC};
+	const char *folder = scratch_folder();
+	for (int i = 0; i < COUNT(names); i++)
+		file_copy(path_in(golden_path("harness/pocket"), names[i]), path_in(folder, names[i]));
+	return folder;
+}
+
+static void expect_done(struct outcome o)
+{
+	expect_exit(&o, 0);
+	outcome_free(&o);
+}
+
+/* ---- In ---- */
+
+START_TEST(an_imported_run_pairs_with_ours_item_by_item)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	struct outcome o = RUN("import", "--lm-eval", folder, "--db", db, "--json");
+	expect_exit(&o, 0);
+	struct json_document *document = parse(buf_str(&o.out));
+	const struct json *root = json_root(document);
+	ck_assert_int_eq(json_path_int(root, "runs/0/run"), 1);
+	ck_assert_int_eq(json_path_int(root, "runs/0/tasks"), 2);
+	ck_assert_int_eq(json_path_int(root, "runs/0/documents"), 6);
+	json_free(document);
+	outcome_free(&o);
+	expect_done(RUN("run", "--suite", "gsm8k,arc_easy", "--limit", "3", "--variant", "bf16/f32", "--db", db));
+
+	static const char pairs[] = " FROM sample a JOIN sample b USING (suite, task, doc_id, doc_hash, prompt_hash, "
+				    "target_hash) WHERE a.run_id = 1 AND b.run_id = 2";
+	char query[1024];
+	snprintf(query, sizeof(query), "SELECT count(*), sum(a.metrics = b.metrics), sum(a.filtered = b.filtered)%s",
+		pairs);
+	expect_sql(db, query, "6|6|6\n");
+	snprintf(query, sizeof(query), "SELECT count(*)%s AND suite = 'gsm8k' AND a.response = b.response", pairs);
+	expect_sql(db, query, "3\n");
+	/* every choice's log-probability within 5e-4, and the greedy ones the same */
+	snprintf(query, sizeof(query),
+		"SELECT count(*), sum(abs(json_extract(a.response, p || '[0]') - json_extract(b.response, p || '[0]')) "
+		"< "
+		"5e-4),"
+		" sum(json_extract(a.response, p || '[1]') = json_extract(b.response, p || '[1]'))"
+		" FROM (SELECT '$[' || value || ']' AS p FROM json_each('[0, 1, 2, 3]')),"
+		" sample a JOIN sample b USING (suite, task, doc_id) WHERE a.run_id = 1 AND b.run_id = 2 AND suite = "
+		"'arc_easy'");
+	expect_sql(db, query, "12|12|12\n");
+	expect_sql(db,
+		"SELECT count(*), sum(a.value = b.value AND a.n = b.n) FROM suite_result a JOIN suite_result b USING "
+		"(suite, "
+		"task, metric)"
+		" WHERE a.run_id = 1 AND b.run_id = 2",
+		"4|4\n");
+	expect_sql(db, "SELECT kind, status, for_gating, name FROM run JOIN variant USING (run_id) WHERE run_id = 1",
+		"run|complete|0|lm-eval\n");
+}
+END_TEST
+
+START_TEST(the_same_files_are_imported_once)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	struct outcome o = RUN("import", "--lm-eval", path_in(folder, RESULTS), "--db", db);
+	/* found by its own name, its path differs */
+	expect_exit(&o, 0);
+	ck_assert_msg(strstr(buf_text(&o.out), "run 1") && strstr(buf_text(&o.out), "before"), "%s", buf_text(&o.out));
+	outcome_free(&o);
+	expect_sql(db, "SELECT count(*) FROM run", "1\n");
+	/* under other names it is another run */
+	o = RUN("import", "--lm-eval", folder, "--db", db, "--rename", "gsm*=my_*", "--rename",
+		"arc_easy=arc_challenge");
+	expect_exit(&o, 0);
+	ck_assert_msg(strstr(buf_text(&o.err), "my_8k"), "%s", buf_text(&o.err));
+	ck_assert_ptr_null(strstr(buf_text(&o.err), "arc"));
+	outcome_free(&o);
+	expect_sql(db, "SELECT DISTINCT suite, task FROM sample WHERE run_id = 2 ORDER BY suite",
+		"arc_challenge|arc_challenge\nmy_8k|my_8k\n");
+}
+END_TEST
+
+START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	file_change(path_in(folder, RESULTS), "\"group_subtasks\": {}",
+		"\"group_subtasks\": {\"all\": [\"part\"], \"part\": [\"arc_easy\"], \"x\": [\"y\", \"x\"], \"y\": "
+		"[\"x\"]}");
+	file_change(path_in(folder, RESULTS), "\"results\": {",
+		"\"results\": {\"all\": {\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\", \"sample_len\": 3}, "
+		"\"x\": {\"acc,none\": 1}, ");
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	expect_sql(db, "SELECT DISTINCT suite, task FROM sample ORDER BY suite", "all|arc_easy\ngsm8k|gsm8k\n");
+	expect_sql(db,
+		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = "
+		"'all'"
+		" ORDER BY task",
+		"all|all|acc,none|3|0.5|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
+}
+END_TEST
+
+#define MANY_BRACKETS "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+
+static const struct {
+	const char *name, *file, *from, *to, *pieces[3];
+} hostile[] = {
+	{"no JSON", RESULTS, "", "{\"results\": ", {RESULTS}},
+	{"another kind", RESULTS, "", "[1, 2]", {RESULTS, "n-samples", "missing"}},
+	{"no tasks", RESULTS, "", "{\"results\": {}, \"n-samples\": {}}", {"n-samples", "empty"}},
+	{"no results", RESULTS, "\"results\"", "\"result\"", {RESULTS, "results", "missing"}},
+	{"a path as a task", RESULTS, "\"n-samples\": {", "\"n-samples\": {\"../../x\": {\"effective\": 1},",
+		{"../../x"}},
+	{"a task without samples", RESULTS, "\"n-samples\": {", "\"n-samples\": {\"boolq\": {\"effective\": 1},",
+		{"samples_boolq_" TIME, "--log_samples"}},
+	{"another count", RESULTS, "\"effective\": 3", "\"effective\": 4", {"3 documents", "4"}},
+	{"a count that is none", RESULTS, "\"effective\": 3", "\"effective\": \"3\"", {"3 documents"}},
+	{"a version that is no text", RESULTS, "\"lm_eval_version\": \"0.4.13\"", "\"lm_eval_version\": 4",
+		{"lm_eval_version", "number"}},
+	{"an empty file", ARC, "", "", {"0 documents"}},
+	{"a line cut short", ARC, "", "{\"doc_id\": 0, \"doc", {ARC ":1"}},
+	{"no UTF-8", ARC, "\"target\": \"1\"", "\"target\": \"\xff\"", {ARC ":1", "UTF-8"}},
+	{"no number as doc_id", ARC, "{\"doc_id\": 0", "{\"doc_id\": \"0\"", {ARC ":1", "doc_id", "string"}},
+	{"a doc_id below 0", ARC, "{\"doc_id\": 0", "{\"doc_id\": -1", {ARC ":1", "doc_id", "-1"}},
+	{"a doc_id that is not whole", ARC, "{\"doc_id\": 0", "{\"doc_id\": 0.5", {ARC ":1", "doc_id", "0.5"}},
+	{"a document twice", ARC, "{\"doc_id\": 1", "{\"doc_id\": 0", {ARC, "document 0"}},
+	{"a short hash", ARC, "\"doc_hash\": \"6574", "\"doc_hash\": \"", {ARC ":1", "doc_hash", "64"}},
+	{"a hash in capitals", ARC, "\"doc_hash\": \"6574a", "\"doc_hash\": \"6574A", {ARC ":1", "doc_hash"}},
+	{"no hash", ARC, "\"prompt_hash\"", "\"prompt\"", {ARC ":1", "prompt_hash", "missing"}},
+	{"no answer", ARC, "\"resps\": [", "\"resps\": [], \"r\": [", {ARC ":1", "resps"}},
+	{"two answers", ARC, "\"resps\": [[", "\"resps\": [[1, ", {ARC ":1", "resps", "2"}},
+	{"an answer that is none", ARC, "\"resps\": [[[\"-8", "\"resps\": [[[\"minus 8", {ARC ":1", "resps"}},
+	{"greed that is none", ARC, "\"False\"", "\"Maybe\"", {ARC ":1", "resps"}},
+	{"a metric that is not there", ARC, "\"metrics\": [", "\"metrics\": [\"f1\", ", {ARC ":1", "f1"}},
+	{"metrics that are none", ARC, "\"metrics\": [", "\"metrics\": [1, ", {ARC ":1", "metrics"}},
+	{"no filter", ARC, "\"filter\": \"none\"", "\"filter\": 1", {ARC ":1", "filter"}},
+	{"filters that disagree", GSM8K, "\"doc_hash\": \"3f58", "\"doc_hash\": \"0f58", {GSM8K ":4", "doc_hash"}},
+	{"an abyss", ARC, "",
+		MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS
+			MANY_BRACKETS MANY_BRACKETS,
+		{ARC ":1"}},
+};
+
+START_TEST(hostile_files_are_refused_by_name)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	file_change(path_in(folder, hostile[_i].file), hostile[_i].from, hostile[_i].to);
+	struct outcome o = RUN("import", "--lm-eval", folder, "--db", db, "--json");
+	ck_assert_msg(o.exit_code == 2, "%s: exit %d: %s", hostile[_i].name, o.exit_code, buf_text(&o.err));
+	const char *pieces[4] = {NULL};
+	memcpy(pieces, hostile[_i].pieces, sizeof(hostile[_i].pieces));
+	expect_failure(o, 2, pieces);
+	expect_sql(db, "SELECT count(*) FROM run WHERE status = 'complete'", "0\n");
+	/* what is whole again can be imported */
+	file_copy(path_in(golden_path("harness/pocket"), hostile[_i].file), path_in(folder, hostile[_i].file));
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	expect_sql(db, "SELECT count(*) FROM sample JOIN run USING (run_id) WHERE run.status = 'complete'", "6\n");
+}
+END_TEST
+
+START_TEST(what_is_typed_wrongly_is_said)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db");
+	EXPECT_FAILURE(RUN("import", "--db", db), 2, "--lm-eval");
+	EXPECT_FAILURE(RUN("export", "1", "--db", db), 2, "--lm-eval");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", path_in(folder, "none"), "--db", db), 2, "none", "no such");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 5, folder, "results_<time>.json");
+	EXPECT_FAILURE(
+		RUN("import", "--lm-eval", harness_copy(), "--db", db, "--rename", "gsm8k"), 2, "OLD=NEW", "gsm8k");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", harness_copy(), "--db", db, "--rename", "=x"), 2, "OLD=NEW");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", path_in(golden_path("harness"), "SOURCE.txt"), "--db", db), 2,
+		"results_<time>.json");
+	expect_done(RUN("import", "--lm-eval", harness_copy(), "--db", db));
+	EXPECT_FAILURE(RUN("export", "latest", "--lm-eval", folder, "--db", db), 2, "imported");
+	EXPECT_FAILURE(RUN("export", "9", "--lm-eval", folder, "--db", db), 2, "9");
+}
+END_TEST
+
+/* ---- Out ---- */
+
+/* The one folder in a folder, then the file of that beginning in it. */
+static const char *find_in(const char *folder, const char *beginning)
+{
+	DIR *d = opendir(folder);
+	const char *found = NULL;
+	ck_assert_msg(d != NULL, "%s", folder);
+	for (struct dirent *f; (f = readdir(d));)
+		if (f->d_name[0] != '.' && strncmp(f->d_name, beginning, strlen(beginning)) == 0)
+			found = path_in(folder, f->d_name);
+	closedir(d);
+	ck_assert_msg(found != NULL, "%s holds no %s", folder, beginning);
+	return found;
+}
+
+/* Equal, but for log-probabilities written as texts, which may differ by 5e-4. */
+static void expect_same_json(const struct json *ours, const struct json *theirs, const char *path)
+{
+	ck_assert_msg(
+		ours->type == theirs->type, "%s: %s, expected %s", path, json_type_name(ours), json_type_name(theirs));
+	if (json_is(ours, JSON_NUMBER))
+		ck_assert_msg(json_double(ours) == json_double(theirs), "%s: %.*s, expected %.*s", path,
+			STR_ARG(ours->text), STR_ARG(theirs->text));
+	if (json_is(ours, JSON_STRING) && !str_equal(ours->text, theirs->text)) {
+		double a = strtod(ours->text.data, NULL), b = strtod(theirs->text.data, NULL);
+		ck_assert_msg(strstr(path, "resps") && b != 0 && fabs(a - b) < 5e-4, "%s: '%.*s', expected '%.*s'",
+			path, STR_ARG(ours->text), STR_ARG(theirs->text));
+	}
+	const struct json *a = ours->child, *b = theirs->child;
+	for (; a && b; a = a->next, b = b->next) {
+		char below[512];
+		ck_assert_msg(
+			str_equal(a->key, b->key), "%s: %.*s, expected %.*s", path, STR_ARG(a->key), STR_ARG(b->key));
+		snprintf(below, sizeof(below), "%.400s/%.*s", path, (int)(a->key.length < 100 ? a->key.length : 100),
+			a->key.data ? a->key.data : "");
+		expect_same_json(a, b, below);
+	}
+	ck_assert_msg(!a && !b, "%s: %s", path, a ? "more than expected" : "less than expected");
+}
+
+static void expect_same_lines(const char *ours, const char *theirs)
+{
+	struct buf a = test_read_file(ours), b = test_read_file(theirs);
+	struct str x = buf_str(&a), y = buf_str(&b);
+	int lines = 0;
+	for (struct json_document *line; (line = parse_line(&y)); lines++) {
+		struct json_document *own = parse_line(&x);
+		ck_assert_msg(own != NULL, "%s has %d lines", ours, lines);
+		expect_same_json(json_root(own), json_root(line), "");
+		json_free(own);
+		json_free(line);
+	}
+	ck_assert_uint_eq(x.length, 0);
+	ck_assert_int_gt(lines, 2);
+	buf_free(&a);
+	buf_free(&b);
+}
+
+START_TEST(an_exported_run_is_what_the_harness_wrote)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "deep/out");
+	expect_done(RUN("run", "--suite", "gsm8k,arc_easy", "--limit", "3", "--variant", "bf16/f32", "--variant",
+		"int4/fp8", "--db", db));
+	struct outcome o = RUN("export", "--lm-eval", out, "latest:bf16/f32", "--db", db);
+	expect_exit(&o, 0);
+	const char *model = find_in(out, "");
+	ck_assert_msg(strncmp(buf_text(&o.out), model, strlen(model)) == 0, "%s", buf_text(&o.out));
+	outcome_free(&o);
+	const char *theirs = golden_path("harness/pocket");
+	expect_same_lines(find_in(model, "samples_gsm8k_"), path_in(theirs, GSM8K));
+	expect_same_lines(find_in(model, "samples_arc_easy_"), path_in(theirs, ARC));
+
+	struct buf a = test_read_file(find_in(model, "results_")), b = test_read_file(path_in(theirs, RESULTS));
+	struct json_document *own = parse(buf_str(&a)), *harness = parse(buf_str(&b));
+	static const char *const same[] = {"group_subtasks", "versions", "n-shot", "higher_is_better", "n-samples",
+		"task_hashes", "results/gsm8k", "results/arc_easy", "config/limit", "config/fewshot_seed"};
+	for (int i = 0; i < COUNT(same); i++) {
+		const struct json *x = json_path(json_root(own), same[i]), *y = json_path(json_root(harness), same[i]);
+		JSON_EACH (member, y)
+			expect_same_json(json_get_str(x, member->key), member, same[i]);
+		ck_assert_uint_eq(x->count, y->count);
+	}
+	json_free(own);
+	json_free(harness);
+	buf_free(&a);
+	buf_free(&b);
+	/* and both variants, into folders of their own */
+	o = RUN("export", "--lm-eval", out, "1", "--db", db);
+	expect_exit(&o, 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "int4__fp8\n"));
+	outcome_free(&o);
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "1:int8/fp8", "--db", db), 2, "int8/fp8");
+}
+END_TEST
+
+START_TEST(groups_come_back_as_they_went)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	expect_done(RUN("run", "--suite", "mmlu,recall", "--limit", "2", "--db", db));
+	expect_done(RUN("export", "--lm-eval", out, "1", "--db", db));
+	struct outcome o = RUN("import", "--lm-eval", out, "--db", db);
+	expect_exit(&o, 0);
+	ck_assert_ptr_null(strstr(buf_text(&o.err), "--rename"));
+	outcome_free(&o);
+	expect_sql(db,
+		"SELECT count(*), sum(a.response = b.response), sum(a.metrics = b.metrics), sum(a.filtered = "
+		"b.filtered)"
+		" FROM sample a JOIN sample b USING (suite, task, doc_id, doc_hash, prompt_hash, target_hash)"
+		" WHERE a.run_id = 1 AND b.run_id = 2",
+		"26|26|26|26\n");
+	expect_sql(db,
+		"SELECT count(*), sum(a.value = b.value AND a.n = b.n AND a.stderr IS b.stderr)"
+		" FROM suite_result a JOIN suite_result b USING (suite, task, metric) WHERE a.run_id = 1 AND b.run_id "
+		"= 2",
+		"14|14\n");
+}
+END_TEST
+
+START_TEST(other_data_than_the_run_had_are_refused)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db");
+	const char *test = test_write_file("recall/test.jsonl", "", 0), *data;
+	char copy[4096];
+	snprintf(copy, sizeof(copy), "%.*s", (int)(strlen(test) - strlen("/recall/test.jsonl")), test);
+	data = copy;
+	file_copy(POCKET_DATA "/recall/test.jsonl", test);
+	expect_done(RUN("run", "--suite", "recall", "--limit", "3", "--data", data, "--db", db));
+	file_change(test, "Codes: ", "Codes:  ");
+	EXPECT_FAILURE(
+		RUN("export", "--lm-eval", folder, "1", "--db", db), 2, "recall document 0", "document", "--data");
+	expect_done(RUN("export", "--lm-eval", folder, "1", "--db", db, "--data", POCKET_DATA));
+	ck_assert_int_eq(unlink(test), 0);
+	EXPECT_FAILURE(RUN("export", "--lm-eval", folder, "1", "--db", db), 2, "recall/test.jsonl");
+}
+END_TEST
+
+void test_program_cases(Suite *suite)
+{
+	TCase *in = test_case(suite, "import", 120), *out = test_case(suite, "export", 120);
+	tcase_add_test(in, an_imported_run_pairs_with_ours_item_by_item);
+	tcase_add_test(in, the_same_files_are_imported_once);
+	tcase_add_test(in, tasks_of_groups_are_tasks_of_the_topmost_one);
+	tcase_add_loop_test(in, hostile_files_are_refused_by_name, 0, COUNT(hostile));
+	tcase_add_test(in, what_is_typed_wrongly_is_said);
+	tcase_add_test(out, an_exported_run_is_what_the_harness_wrote);
+	tcase_add_test(out, groups_come_back_as_they_went);
+	tcase_add_test(out, other_data_than_the_run_had_are_refused);
+}
