@@ -435,7 +435,7 @@ int pairing_check_overlap(const struct pairing *p, struct error *e)
 	const struct store_sample *x = known_side(p->overlap[0]), *y = known_side(p->overlap[1]);
 	return error_set(e, ERR_USAGE,
 		"suites %.80s and %.80s hold the same items (%.80s document %" PRId64
-		" is in both), which would be pooled twice: choose one of the two with --suite",
+		" is in both), which would be pooled twice: expected one of the two (--suite)",
 		x->suite, y->suite, x->task, x->doc_id);
 }
 
