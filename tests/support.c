@@ -252,6 +252,11 @@ static void append_results(int passed, int failed, int skipped)
 	close(file);
 }
 
+bool test_build_is_slow(void)
+{
+	return SLOW_BUILD;
+}
+
 int main(void)
 {
 	/* Check's 4 seconds are too few on a loaded machine; sanitizers cost up to this factor. */

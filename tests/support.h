@@ -13,6 +13,9 @@
 extern const char *const test_program_name;
 void test_program_cases(Suite *suite);
 
+/* Whether this is a build with sanitizers, which is up to ten times as slow: tests of many like cases take fewer of them. */
+bool test_build_is_slow(void);
+
 /* One Check test case (TCase) with its name; timeout in seconds, 0 for 30; 8 times as long in a build with sanitizers. */
 TCase *test_case(Suite *suite, const char *name, double timeout);
 
