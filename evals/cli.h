@@ -97,6 +97,9 @@ command_function cmd_run, cmd_list, cmd_show, cmd_tokenize, cmd_generate, cmd_lo
 	cmd_bench, cmd_overhead, cmd_inject, cmd_template, cmd_db, cmd_report, cmd_compare, cmd_diff, cmd_gate,
 	cmd_export, cmd_import;
 
+/* For a call of gate that could not be parsed: writes that into the files that it names, so that none of before stays. */
+void cmd_gate_refused(const struct options *o, const struct error *e);
+
 /* Parses argv. ERR_USAGE with a message that names the option, the value and what was expected (and the nearest name
  * for an unknown option or command). "--" ends options. What values mean to a suite, an engine or a guard is not judged
  * here. o is to be freed on failure, too. */

@@ -221,13 +221,17 @@ static int residents_measure(struct bench *b, struct engine_config config, const
 	const struct engine_facts *f, struct error *e)
 {
 	int64_t page = f->page_size, pages = (int64_t)f->kv_tokens / page, whole = b->load.input + b->load.output - 1;
-	int64_t guess = pages / ((whole + page - 1) / page), most = pages / ((b->load.input + page - 1) / page) + 1;
+	/* what can be there whole at one time: more may run without waiting where short answers end before others begin */
+	int64_t guess = pages / ((whole + page - 1) / page), most = guess;
 	int64_t started = utc_now();
 	struct engine *engine;
 	int residents = 0;
 
-	most = most > MOST_CONCURRENCY ? MOST_CONCURRENCY : most;
-	guess = guess > most ? most : guess;
+	if (most > MOST_CONCURRENCY) {
+		console_note(&b->console, "%s: no more than %d requests are tried; the pages would do for %lld",
+			config.variant.name, MOST_CONCURRENCY, (long long)guess);
+		most = guess = MOST_CONCURRENCY;
+	}
 	config.max_requests = (int)most;
 	config.max_batch_tokens = probe_tokens(b, f, most);
 	TRY(engine_open(&config, &engine, e));

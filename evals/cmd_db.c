@@ -237,6 +237,10 @@ static int merge(struct db *d, struct error *e)
 	struct sources s = {0};
 	int status = merge_sources(d, &s, e);
 	sources_free(&s);
+	if (status < 0) {
+		store_discard(d->store);
+		d->store = NULL;
+	}
 	return status;
 }
 

@@ -20,6 +20,8 @@ struct gate {
 	struct verdict verdict;
 };
 
+static const char gate_title[] = "assay gate";
+
 static int write_file(const char *path, const struct buf *content, struct error *e)
 {
 	TRY(buf_check(content, e));
@@ -39,7 +41,7 @@ static int write_page(const struct gate *g, struct buf *out, struct error *e)
 {
 	struct report_data data = {0};
 	const struct verdict *verdicts[] = {&g->verdict};
-	struct report_page page = {.title = "assay gate", .verdicts = verdicts, .n_verdicts = 1, .data = &data};
+	struct report_page page = {.title = gate_title, .verdicts = verdicts, .n_verdicts = 1, .data = &data};
 	int status = report_data_add_answers(&data, &g->pairing.baseline, e);
 	if (status == 0)
 		status = report_data_add_answers(&data, &g->pairing.candidate, e);
@@ -94,10 +96,10 @@ static bool in_github_actions(void)
 }
 
 /* On standard error, which GitHub reads, too: standard output holds the result alone. */
-static void annotate(const char *level, const char *title, const char *message)
+static void annotate(const char *level, const char *message)
 {
 	struct buf line = {0};
-	github_annotation(level, title, message, &line);
+	github_annotation(level, gate_title, message, &line);
 	fputs(buf_text(&line), stderr);
 	buf_free(&line);
 }
@@ -114,21 +116,45 @@ static int tell_github(const struct gate *g, struct error *e)
 	}
 	buf_free(&markdown);
 	if (in_github_actions() && g->verdict.outcome != OUTCOME_PASS)
-		annotate(g->verdict.outcome == OUTCOME_FAIL ? "error" : "warning", "assay gate", g->verdict.reason);
+		annotate(g->verdict.outcome == OUTCOME_FAIL ? "error" : "warning", g->verdict.reason);
 	return status;
 }
 
-/* A server that finds last week's report takes it for today's: what could not be judged is written as an error. */
+/* ---- What could not be judged ---- */
+
+static int junit_error(const char *title, const char *message, struct buf *out, struct error *e)
+{
+	(void)title;
+	return junit_write_error(message, out, e);
+}
+
+static int append_summary(const char *path, const struct buf *content, struct error *e)
+{
+	return github_summary_append(path, buf_str(content), e);
+}
+
+/* Whoever finds last week's report takes it for today's: what could not be judged is written as an error. */
 static void tell_failure(struct gate *g, const struct error *failure)
 {
-	struct buf content = {0};
-	struct error ignored = {0};
-	if (g->options->junit && junit_write_error(failure->message, &content, &ignored) == 0 &&
-		write_file(g->options->junit, &content, &ignored) < 0)
-		console_note(&g->console, "%s", ignored.message);
+	const struct {
+		const char *path;
+		int (*make)(const char *title, const char *message, struct buf *out, struct error *e);
+		int (*put)(const char *path, const struct buf *content, struct error *e);
+	} files[] = {{g->options->junit, junit_error, write_file},
+		{g->options->markdown, markdown_write_error, write_file},
+		{g->options->html, report_html_write_error, write_file},
+		{getenv("GITHUB_STEP_SUMMARY"), markdown_write_error, append_summary}};
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct buf content = {0};
+		struct error own = {0};
+		if (files[i].path && *files[i].path &&
+			(files[i].make(gate_title, failure->message, &content, &own) < 0 ||
+				files[i].put(files[i].path, &content, &own) < 0))
+			console_note(&g->console, "%s", own.message);
+		buf_free(&content);
+	}
 	if (in_github_actions())
-		annotate("error", "assay gate", failure->message);
-	buf_free(&content);
+		annotate("error", failure->message);
 }
 
 /* ---- The command ---- */
@@ -166,21 +192,51 @@ static int print(const struct gate *g, struct error *e)
 	return status;
 }
 
-static int run_gate(struct gate *g, struct error *e)
+/* A policy is for all suites: of one that --suite leaves out nothing is asked, and that is said. */
+static void note_left_out(struct gate *g)
+{
+	struct buf names = {0};
+	for (size_t i = 0; i < g->policy.n_suites; i++) {
+		bool judged = false;
+		for (size_t k = 0; k < g->verdict.n_suites; k++)
+			judged =
+				judged || strcmp(g->policy.suites[i].suite, g->verdict.suites[k].comparison.suite) == 0;
+		if (!judged)
+			buf_printf(&names, "%s%s", names.length ? ", " : "", g->policy.suites[i].suite);
+	}
+	if (names.length)
+		console_note(&g->console, "%s: left out by --suite, not judged: %s", g->policy.file, buf_text(&names));
+	buf_free(&names);
+}
+
+static int judge_and_tell(struct gate *g, struct error *e)
 {
 	TRY(read_policy(g, e));
-	if (g->options->plan)
+	TRY(judge(g, e));
+	note_left_out(g);
+	TRY(write_files(g, e));
+	TRY(tell_github(g, e));
+	return print(g, e);
+}
+
+static int run_gate(struct gate *g, struct error *e)
+{
+	if (g->options->plan) {
+		TRY(read_policy(g, e));
 		return print(g, e);
-	int status = judge(g, e);
-	if (status == 0)
-		status = write_files(g, e);
-	if (status == 0)
-		status = tell_github(g, e);
-	if (status == 0)
-		status = print(g, e);
+	}
+	int status = judge_and_tell(g, e);
 	if (status < 0)
 		tell_failure(g, e);
 	return status;
+}
+
+void cmd_gate_refused(const struct options *o, const struct error *e)
+{
+	struct gate g = {.options = o};
+	console_init(&g.console, o, stdout, stderr);
+	if (!o->help && !o->plan)
+		tell_failure(&g, e);
 }
 
 int cmd_gate(const struct options *o, struct error *e)

@@ -155,12 +155,17 @@ static int append_json(const struct session *s, const struct generate_chat *chat
 
 static int answer_all(struct session *s, const struct options *o, const struct generate_chat *chat, struct error *e)
 {
+	size_t late = 0;
+
 	for (size_t i = 0;; i++) {
 		const struct engine_result *r;
 		struct buf line = {0};
 		TRY(session_next(s, &r, e));
 		if (!r)
-			return 0;
+			return late == 0 ? 0
+					 : error_set(e, ERR_LIMIT, "%zu of %zu prompts ran into the deadline of %g s",
+						   late, i, o->deadline);
+		late += r->finish == ENGINE_DEADLINE;
 		int status = 0;
 		if (o->json) {
 			status = append_json(s, chat, i, r, &line, e);

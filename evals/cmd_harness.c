@@ -50,12 +50,8 @@ int cmd_export(const struct options *o, struct error *e)
 	TRY_CLEANUP(status, export_to(store, o, &files, e));
 	fputs(buf_text(&files.folders), stdout);
 	console_note(&c, "%" PRId64 " answers written", files.samples);
-	if (files.left_out)
-		console_note(&c,
-			"items without an answer, which lm-evaluation-harness has no word for, are left out: %" PRId64,
-			files.left_out);
 	if (files.foreign.length)
-		console_note(&c, "left out, as its items are not of lm-evaluation-harness's kind: %s",
+		console_note(&c, "suites left out, as lm-evaluation-harness has no tasks of their kind: %s",
 			buf_text(&files.foreign));
 cleanup:
 	harness_files_free(&files);

@@ -309,7 +309,7 @@ static int run_all(struct run *r, struct error *e)
 	interrupt_handlers_install();
 	TRY(store_open(r->plan.db, &r->store, e));
 	int status = variants_run(r, e);
-	bool nothing = r->errors == r->items;
+	bool nothing = r->errors == r->items && (r->items > 0 || r->plan.shard.count == 0);
 	if (r->run_id > 0) {
 		struct error finish = {0};
 		enum run_status end = status == 0 && r->errors == 0 ? RUN_COMPLETE
@@ -322,6 +322,9 @@ static int run_all(struct run *r, struct error *e)
 		}
 	}
 	TRY(status);
+	if (r->items == 0 && r->plan.shard.count)
+		console_note(&r->console, "shard %d of %d holds none of the items: it is complete without an answer",
+			r->plan.shard.index, r->plan.shard.count);
 	TRY(report_print(r, e));
 	if (nothing)
 		return error_set(

@@ -17,8 +17,8 @@ struct check {
 	int (*apply)(
 		const struct json *doc, const struct json *expected, struct str answer, bool *passed, struct error *e);
 	/* The same for a check that reads tool calls; apply is NULL then. */
-	int (*apply_calls)(const struct json *doc, const struct json *expected, enum tool_format format, struct str answer,
-		bool *passed, struct error *e);
+	int (*apply_calls)(const struct json *doc, const struct json *expected, enum tool_format format,
+		struct str answer, bool *passed, struct error *e);
 };
 
 /* ---- exact ---- */
@@ -181,11 +181,12 @@ static bool last_number(struct str text, double *out, struct error *e, int *stat
 static int expected_number(const struct json *expected, double *out, struct error *e)
 {
 	int status = 0;
-	if (json_is(expected, JSON_NUMBER)) {
+	bool found = json_is(expected, JSON_NUMBER);
+	if (found)
 		*out = json_double(expected);
-		return 0;
-	}
-	if (json_is(expected, JSON_STRING) && last_number(expected->text, out, e, &status))
+	else
+		found = json_is(expected, JSON_STRING) && last_number(expected->text, out, e, &status);
+	if (found && isfinite(*out))
 		return 0;
 	return status < 0 ? status
 			  : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
@@ -195,7 +196,7 @@ static int read_number(const struct json *doc, const struct json *expected, stru
 {
 	double ignored;
 	const struct json *tolerance = json_get(doc, "tolerance");
-	if (tolerance && (!json_is(tolerance, JSON_NUMBER) || json_double(tolerance) < 0))
+	if (tolerance && !(json_double(tolerance) >= 0 && json_double(tolerance) <= DBL_MAX))
 		return error_set(e, ERR_INPUT, "\"tolerance\": expected a number of 0 or more");
 	return expected_number(expected, &ignored, e);
 }
@@ -276,8 +277,7 @@ static int fail_check(struct str name, struct error *e)
 	struct buf known = {0};
 	for (int i = 0; i < CHECK_COUNT; i++)
 		buf_printf(&known, "%s%s", i ? ", " : "", checks[i].name);
-	int status =
-		error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&known));
+	int status = error_set(e, ERR_INPUT, "check \"%.*s\", expected one of %s", STR_ARG(name), buf_text(&known));
 	buf_free(&known);
 	return status;
 }
@@ -306,8 +306,7 @@ int exam_check_read(const struct json *doc, const struct json **expected, struct
 	return 0;
 }
 
-int exam_check_apply(
-	const struct json *doc, enum tool_format format, struct str answer, bool *passed, struct error *e)
+int exam_check_apply(const struct json *doc, enum tool_format format, struct str answer, bool *passed, struct error *e)
 {
 	const struct check *check;
 	const struct json *expected = json_get(doc, "expected");

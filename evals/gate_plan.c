@@ -9,6 +9,7 @@
 #include "evals/model_path.h"
 #include "evals/sides.h"
 #include "evals/suite.h"
+#include "evals/suite_task.h"
 
 /* Shares of items that may change, and standard deviations in nat of how a log-probability may change. */
 static const double discordances[] = {0.02, 0.05, 0.1};
@@ -20,10 +21,18 @@ struct planned_suite {
 	int64_t n;
 };
 
+/* A task of a suite whose items are counted already. */
+struct planned_task {
+	char *name;
+	size_t suite;
+};
+
 struct plan {
 	const struct policy *policy;
 	struct planned_suite suites[CLI_MAX_LIST];
 	size_t n_suites;
+	struct planned_task *tasks; /* [n_tasks] */
+	size_t n_tasks;
 	int64_t n, multiple_choice;
 };
 
@@ -31,6 +40,9 @@ static void plan_free(struct plan *p)
 {
 	for (size_t i = 0; i < p->n_suites; i++)
 		free(p->suites[i].name);
+	for (size_t i = 0; i < p->n_tasks; i++)
+		free(p->tasks[i].name);
+	free(p->tasks);
 }
 
 static int add_suite(struct plan *p, const char *name, int64_t n, struct error *e)
@@ -47,13 +59,37 @@ static int add_suite(struct plan *p, const char *name, int64_t n, struct error *
 
 /* ---- Items ---- */
 
+/* Adds a task of the suite that comes next. One that another suite has, too, would be counted twice. */
+static int add_task(struct plan *p, const char *suite, const char *name, struct error *e)
+{
+	for (size_t i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i].suite < p->n_suites && strcmp(p->tasks[i].name, name) == 0)
+			return error_set(e, ERR_USAGE,
+				"--plan: suites %.80s and %.80s hold the same items (those of %.80s), expected one of "
+				"the two",
+				p->suites[p->tasks[i].suite].name, suite, name);
+	struct planned_task *grown = reallocarray(p->tasks, p->n_tasks + 1, sizeof(*grown));
+	if (!grown)
+		return error_set(e, ERR_MEMORY, "no memory for a plan");
+	p->tasks = grown;
+	char *copy = strdup(name);
+	if (!copy)
+		return error_set(e, ERR_MEMORY, "no memory for a plan");
+	p->tasks[p->n_tasks++] = (struct planned_task){copy, p->n_suites};
+	return 0;
+}
+
 static int count_suite(struct plan *p, const char *name, const struct suite_options *options, struct error *e)
 {
 	struct suite *suite;
 	TRY(suite_open(name, options, &suite, e));
 	for (int i = 0; i < suite_count(suite); i++)
 		p->multiple_choice += suite_item(suite, i)->kind == REQUEST_LOGLIKELIHOOD;
-	int status = add_suite(p, suite_name(suite), suite_count(suite), e);
+	int status = 0;
+	for (int t = 0; t < suite_task_count(suite) && status == 0; t++)
+		status = add_task(p, suite_name(suite), suite_task(suite, t)->name, e);
+	if (status == 0)
+		status = add_suite(p, suite_name(suite), suite_count(suite), e);
 	suite_close(suite);
 	return status;
 }
@@ -77,10 +113,12 @@ static int count_baseline(struct plan *p, const struct options *o, struct error 
 {
 	struct pairing pairing;
 	int status = sides_pair(o, o->baseline, o->baseline, p->policy, &pairing, e);
+	if (status == 0)
+		status = pairing_check_overlap(&pairing, e);
 	for (size_t i = 0; i < pairing.n_suites && status == 0; i++) {
 		const struct suite_pairs *suite = &pairing.suites[i];
 		for (size_t j = 0; j < suite->n; j++)
-			p->multiple_choice += suite->pairs[j].multiple_choice;
+			p->multiple_choice += !isnan(suite->pairs[j].baseline_logprob);
 		if (suite->binary)
 			status = add_suite(p, suite->suite, suite->by_state[PAIR_COMPLETE], e);
 	}

@@ -11,11 +11,14 @@
 #include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
 #include "engine/engine.h"
+#include "evals/chat_setup.h"
 #include "evals/cli.h"
 #include "evals/divergence.h"
 #include "evals/harness_lines.h"
 #include "evals/suite.h"
 #include "evals/suite_task.h"
+#include "evals/suite_type.h"
+#include "reports/store_merge.h"
 
 /* The members of a results file that have one entry a task. */
 enum member { RESULTS, GROUPS, SUBTASKS, CONFIGS, VERSIONS, N_SHOT, HIGHER, N_SAMPLES, TASK_HASHES, MEMBERS };
@@ -33,6 +36,8 @@ struct export
 	struct json_document *provenance;
 	int64_t started;
 	double seconds;
+	struct engine_text *text; /* owned; NULL: the prompts need no model */
+	struct chat_setup chat;
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
 	bool found;
@@ -278,9 +283,7 @@ static int write_task(struct output *o, const struct suite *s, const struct suit
 	int count;
 	const struct suite_item *first = first_item(s, task->name, &count);
 
-	buf_append_text(&name, "samples_");
-	append_sanitized(&name, task->name);
-	buf_printf(&name, "_%s.jsonl", buf_text(&o->time));
+	buf_printf(&name, "samples_%s_%s.jsonl", task->name, buf_text(&o->time));
 	int status = buf_check(&name, e);
 	if (status == 0)
 		status = file_write(o, buf_text(&name), &lines->text, e);
@@ -308,7 +311,6 @@ static int write_suite(struct output *o, const struct suite *s, struct error *e)
 			status = write_task(o, s, suite_task(s, i), &lines, e);
 		any |= lines.documents > 0;
 		o->x->out->samples += lines.documents;
-		o->x->out->left_out += lines.left_out;
 		harness_lines_free(&lines);
 		TRY(status);
 	}
@@ -332,6 +334,35 @@ static void append_provenance_member(struct buf *out, const struct export *x, co
 		json_dump_python(value, -1, false, out);
 	else
 		buf_append_text(out, "null");
+}
+
+/* What the prompts were wrapped in, with the harness's hashes of it. */
+static void append_chat(struct buf *out, const struct export *x)
+{
+	const struct json *chat = json_get(json_root(x->provenance), "chat");
+	const struct json *system = json_get(chat, "system_instruction");
+	bool applied = json_bool(json_get(chat, "applied"), false);
+	const struct {
+		const char *name;
+		bool given;
+		struct str text;
+	} texts[] = {{"system_instruction", json_is(system, JSON_STRING),
+			     json_is(system, JSON_STRING) ? system->text : (struct str){0}},
+		{"chat_template", applied,
+			applied ? engine_template_source(x->chat.conversations, false) : (struct str){0}}};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char hash[SHA256_HEX_SIZE];
+		if (!texts[i].given) {
+			buf_printf(out, "  \"%s\": null,\n  \"%s_sha\": null,\n", texts[i].name, texts[i].name);
+			continue;
+		}
+		sha256_hex(texts[i].text.data, texts[i].text.length, hash);
+		buf_printf(out, "  \"%s\": ", texts[i].name);
+		json_write_string(texts[i].text, false, out);
+		buf_printf(out, ",\n  \"%s_sha\": \"%s\",\n", texts[i].name, hash);
+	}
+	buf_printf(out, "  \"fewshot_as_multiturn\": %s,\n",
+		applied && json_bool(json_get(chat, "fewshot_as_multiturn"), false) ? "true" : "false");
 }
 
 static int write_results(struct output *o, struct error *e)
@@ -364,12 +395,8 @@ static int write_results(struct output *o, struct error *e)
 	append_text_member(&text, "model_name", buf_text(&o->model_name));
 	const char *slash = strrchr(buf_text(&o->folder), '/');
 	append_text_member(&text, "model_name_sanitized", slash ? slash + 1 : buf_text(&o->folder));
-	buf_printf(&text,
-		"  \"system_instruction\": null,\n  \"system_instruction_sha\": null,\n  \"fewshot_as_multiturn\": "
-		"false,\n"
-		"  \"chat_template\": null,\n  \"chat_template_sha\": null,\n  \"total_evaluation_time_seconds\": "
-		"\"%.3f\"\n}\n",
-		x->seconds);
+	append_chat(&text, x);
+	buf_printf(&text, "  \"total_evaluation_time_seconds\": \"%.3f\"\n}\n", x->seconds);
 	buf_printf(&name, "results_%s.json", buf_text(&o->time));
 	int status = buf_check(&text, e);
 	if (status == 0)
@@ -425,9 +452,24 @@ cleanup:
 
 /* ---- The run ---- */
 
+/* The harness's files cannot say that a run is a part of one: what is no whole run would be taken for one. */
+static int check_run(const struct store_run *run, struct error *e)
+{
+	if (run->status != RUN_COMPLETE)
+		return error_set(e, ERR_INPUT,
+			"run %" PRId64 " is %s, expected a complete one: the command that began it goes on with it",
+			run->run_id, run_status_name(run->status));
+	if (store_run_is_shard(run))
+		return error_set(e, ERR_INPUT,
+			"run %" PRId64 " is a shard, expected a whole run: `assay db merge` joins it with the others",
+			run->run_id);
+	return 0;
+}
+
 static int take_run(void *context, const struct store_run *run, struct error *e)
 {
 	struct export *x = context;
+	TRY(check_run(run, e));
 	x->started = run->started;
 	x->seconds = run->seconds;
 	x->model = strdup(run->model);
@@ -436,52 +478,135 @@ static int take_run(void *context, const struct store_run *run, struct error *e)
 	return json_parse(run->provenance, "run.provenance", JSON_LAST_KEY_WINS, &x->provenance, e);
 }
 
-static int open_suite(struct export *x, const struct json *suite, const char *data, struct error *e)
+static struct str name_of(const struct json *suite)
 {
-	const struct json *name = json_get(suite, "name"), *seed = json_get(json_root(x->provenance), "fewshot_seed");
-	int64_t shots = 0, seed_value = 1234;
-	struct engine_text *text = NULL;
-	struct suite_options options = {.data_folder = data};
+	const struct json *name = json_get(suite, "name");
+	return json_is(name, JSON_STRING) ? name->text : str_of("");
+}
 
-	if (!json_is(name, JSON_STRING) || x->n_suites == CLI_MAX_LIST)
+/* An exam, whose name no suite has, or tool calls. */
+static bool is_foreign(const struct json *suite)
+{
+	const struct suite_type *type = suite_type_find(name_of(suite).data);
+	return !type || type->append_conversation;
+}
+
+static void note_foreign(struct export *x, struct str name)
+{
+	buf_printf(&x->out->foreign, "%s%.*s", x->out->foreign.length ? ", " : "", STR_ARG(name));
+}
+
+static bool is_in_conversation(const struct export *x)
+{
+	return json_bool(json_get(json_get(json_root(x->provenance), "chat"), "applied"), false);
+}
+
+/* Whether the prompts are made with the model: in its template, or counted in its tokens. */
+static bool needs_model(const struct export *x)
+{
+	bool needed = is_in_conversation(x);
+	JSON_EACH (suite, json_get(json_root(x->provenance), "suites"))
+		needed = needed || (!is_foreign(suite) && suite_needs_model(name_of(suite).data));
+	return needed;
+}
+
+static int check_template(const struct export *x, const struct json *chat, struct error *e)
+{
+	const struct json *stored = json_get(chat, "template_hash");
+	const char *now = x->chat.conversations ? engine_template_hash(x->chat.conversations, false) : "";
+	if (!is_in_conversation(x) || (json_is(stored, JSON_STRING) && str_is(stored->text, now)))
+		return 0;
+	return error_set(e, ERR_INPUT,
+		"%s: its chat template has the hash %.16s, and run %" PRId64 " was made with %.16s", x->model,
+		*now ? now : "none (there is no template)", x->run_id,
+		json_is(stored, JSON_STRING) ? stored->text.data : "none");
+}
+
+/* What the run's prompts need of its model. */
+static int open_model(struct export *x, struct suite_options *options, struct error *e)
+{
+	const struct json *chat = json_get(json_root(x->provenance), "chat");
+	const struct json *date = json_get(chat, "date"), *which = json_get(chat, "template");
+	const struct json *system = json_get(chat, "system_instruction");
+	struct options given = {.date = json_is(date, JSON_STRING) ? date->text.data : NULL};
+
+	options->apply_chat_template = is_in_conversation(x);
+	options->multiturn = json_bool(json_get(chat, "fewshot_as_multiturn"), false);
+	options->system_instruction = json_is(system, JSON_STRING) ? system->text.data : NULL;
+	if (!needs_model(x))
+		return 0;
+	if (!file_exists(x->model) && !file_is_folder(x->model))
+		return error_set(e, ERR_MISSING,
+			"%s: the model of run %" PRId64 " is not there any more, and its prompts cannot be made "
+			"without it",
+			x->model, x->run_id);
+	if (json_is(which, JSON_STRING) && !str_is(which->text, "default"))
+		given.template = which->text.data;
+	TRY(engine_text_open(x->model, &x->text, e));
+	TRY(engine_context_length(x->model, &options->max_positions, e));
+	TRY(chat_setup_open(&x->chat, &given, x->model, e));
+	TRY(check_template(x, chat, e));
+	options->text = x->text;
+	options->conversations = x->chat.conversations;
+	options->no_conversations = &x->chat.why;
+	options->now = &x->chat.now;
+	return 0;
+}
+
+static int open_suite(struct export *x, const struct json *suite, const struct suite_options *common, struct error *e)
+{
+	int64_t shots = 0;
+	struct suite_options options = *common;
+	if (name_of(suite).length == 0 || x->n_suites == CLI_MAX_LIST)
 		return error_set(e, ERR_STORE, "run %" PRId64 ": its provenance does not name its suites", x->run_id);
 	json_int64(json_get(suite, "fewshot"), &shots);
-	json_int64(seed, &seed_value);
 	options.fewshot = (int)shots;
-	options.seed = (uint64_t)seed_value;
-	int status = 0;
-	if (suite_needs_model(name->text.data)) {
-		status = engine_text_open(x->model, &text, e);
-		if (status == 0)
-			status = engine_context_length(x->model, &options.max_positions, e);
-		options.text = text;
+	TRY(suite_open(name_of(suite).data, &options, &x->suites[x->n_suites], e));
+	x->n_suites++;
+	return 0;
+}
+
+/* Notes the suites that are left out; ERR_EMPTY where that leaves none. */
+static int check_suites(struct export *x, struct error *e)
+{
+	const struct json *root = json_root(x->provenance), *suites = json_get(root, "suites");
+	int left = 0;
+	JSON_EACH (suite, suites) {
+		if (is_foreign(suite))
+			note_foreign(x, name_of(suite));
+		else
+			left++;
 	}
-	if (status == 0)
-		status = suite_open(name->text.data, &options, &x->suites[x->n_suites], e);
-	engine_text_close(text);
-	x->n_suites += status == 0;
-	return status;
+	if (json_get(root, "divergence"))
+		note_foreign(x, str_of(divergence_suite));
+	TRY(buf_check(&x->out->foreign, e));
+	if (left > 0)
+		return 0;
+	return error_set(e, ERR_EMPTY,
+		"run %" PRId64 " holds no suite that lm-evaluation-harness could have run (it holds: %.200s)",
+		x->run_id, x->out->foreign.length ? buf_text(&x->out->foreign) : "none");
 }
 
 static int open_suites(struct export *x, const char *data, struct error *e)
 {
-	const struct json *root = json_root(x->provenance), *suites = json_get(root, "suites");
-	const struct json *found = json_get(root, "data"), *divergence = json_get(root, "divergence");
+	const struct json *root = json_root(x->provenance), *found = json_get(root, "data");
+	struct suite_options options = {0};
+	int64_t seed = 1234;
 	if (json_get(root, "imported_from"))
 		return error_set(e, ERR_USAGE,
 			"run %" PRId64 " was imported from lm-evaluation-harness: its files are at %.*s", x->run_id,
 			STR_ARG(json_get(root, "imported_from")->text));
+	TRY(check_suites(x, e));
 	if (!data && !json_is(found, JSON_STRING))
 		return error_set(e, ERR_USAGE,
 			"run %" PRId64 " does not tell where its data sets lie: expected --data DIR", x->run_id);
-	data = data ? data : found->text.data;
-	if (divergence)
-		buf_append_text(&x->out->foreign, divergence_suite);
-	JSON_EACH (suite, suites)
-		TRY(open_suite(x, suite, data, e));
-	if (x->n_suites == 0)
-		return error_set(e, ERR_USAGE,
-			"run %" PRId64 " holds no suite that lm-evaluation-harness could have run", x->run_id);
+	json_int64(json_get(root, "fewshot_seed"), &seed);
+	options.data_folder = data ? data : found->text.data;
+	options.seed = (uint64_t)seed;
+	TRY(open_model(x, &options, e));
+	JSON_EACH (suite, json_get(root, "suites"))
+		if (!is_foreign(suite))
+			TRY(open_suite(x, suite, &options, e));
 	return 0;
 }
 
@@ -505,6 +630,8 @@ int harness_export(struct store *store, int64_t run_id, const char *variant, con
 	int status = export_run(&x, data, e);
 	for (int i = 0; i < x.n_suites; i++)
 		suite_close(x.suites[i]);
+	engine_text_close(x.text);
+	chat_setup_close(&x.chat);
 	json_free(x.provenance);
 	free(x.model);
 	return status;

@@ -7,6 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
+#include "evals/harness_check.h"
 #include "evals/harness_samples.h"
 #include "evals/suite_type.h"
 
@@ -175,22 +176,16 @@ static int run_begin(struct import *m, const char *command, const char *hash, st
 
 /* ---- Tasks ---- */
 
-struct sample_sink {
-	struct store *store;
-	int64_t stored;
-};
-
 static int sample_put(void *context, const struct store_sample *sample, struct error *e)
 {
-	struct sample_sink *sink = context;
+	struct store *store = context;
 	enum store_answered answered;
-	sink->stored++;
-	TRY(store_sample_answered(sink->store, sample->variant_id, sample->suite, sample->task, sample->doc_id,
+	TRY(store_sample_answered(store, sample->variant_id, sample->suite, sample->task, sample->doc_id,
 		sample->doc_hash, sample->prompt_hash, &answered, e));
 	if (answered == STORE_CHANGED)
 		return error_set(e, ERR_INPUT, "%s document %" PRId64 " was stored with another document or prompt",
 			sample->task, sample->doc_id);
-	return answered == STORE_NEW ? store_sample_insert(sink->store, sample, e) : 0;
+	return answered == STORE_NEW ? store_sample_insert(store, sample, e) : 0;
 }
 
 static int check_task_name(const struct import *m, struct str name, struct error *e)
@@ -212,49 +207,89 @@ static void note_foreign(struct import *m, const char *suite)
 	buf_printf(list, "%s%s", list->length ? ", " : "", suite);
 }
 
-static int task_import(struct import *m, const struct json *counts, struct error *e)
+/* A task's file, and what it is called in the store. */
+struct task_names {
+	struct buf path, suite, task;
+};
+
+static void names_free(struct task_names *t)
 {
-	struct buf path = {0}, suite = {0}, task = {0};
-	struct sample_sink sink = {m->store, 0};
+	buf_free(&t->path);
+	buf_free(&t->suite);
+	buf_free(&t->task);
+}
+
+static int names_make(const struct import *m, struct str task, struct task_names *out, struct error *e)
+{
+	TRY(check_task_name(m, task, e));
+	buf_printf(&out->path, "%.*ssamples_%.*s_%.*s.jsonl", STR_ARG(m->folder), STR_ARG(task), STR_ARG(m->time));
+	TRY(buf_check(&out->path, e));
+	TRY(renamed(m, top_group(m, task), &out->suite, e));
+	return renamed(m, task, &out->task, e);
+}
+
+static int sample_check(void *context, const struct store_sample *sample, struct error *e)
+{
+	return harness_sums_add(context, sample, e);
+}
+
+/* Whether the task's file is whole and says what the results say. */
+static int task_check(struct import *m, const struct json *counts, const struct task_names *names, struct error *e)
+{
+	const char *path = buf_text(&names->path);
+	const struct json *results = json_get_str(json_get(m->root, "results"), counts->key);
+	const struct json *config = json_get_str(json_get(m->root, "configs"), counts->key);
+	struct harness_sums sums = {0};
 	int64_t documents = 0, expected = 0;
 	int status = 0;
 
-	TRY_CLEANUP(status, check_task_name(m, counts->key, e));
-	buf_printf(&path, "%.*ssamples_%.*s_%.*s.jsonl", (int)m->folder.length, m->folder.data, (int)counts->key.length,
-		counts->key.data, (int)m->time.length, m->time.data);
-	TRY_CLEANUP(status, buf_check(&path, e));
-	TRY_CLEANUP(status, renamed(m, top_group(m, counts->key), &suite, e));
-	TRY_CLEANUP(status, renamed(m, counts->key, &task, e));
-	if (!file_exists(buf_text(&path)))
-		TRY_CLEANUP(status,
-			error_set(e, ERR_MISSING, "%s is missing: the harness writes samples with --log_samples",
-				buf_text(&path)));
+	if (!file_exists(path))
+		return error_set(e, ERR_MISSING, "%s is missing: the harness writes samples with --log_samples", path);
 	TRY_CLEANUP(status,
-		harness_samples_each(buf_text(&path), buf_text(&suite), buf_text(&task), m->variant_id, sample_put,
-			&sink, &documents, e));
+		harness_samples_each(
+			path, buf_text(&names->suite), buf_text(&names->task), 0, sample_check, &sums, &documents, e));
 	if (!json_int64(json_get(counts, "effective"), &expected) || expected != documents)
 		TRY_CLEANUP(status,
-			error_set(e, ERR_INPUT, "%s holds %" PRId64 " documents, and %s says %" PRId64, buf_text(&path),
-				documents, m->path, expected));
-	note_foreign(m, buf_text(&suite));
-	m->out->documents += documents;
-	m->out->tasks++;
+			error_set(e, ERR_INPUT, "%s holds %" PRId64 " documents, and %s says %" PRId64, path, documents,
+				m->path, expected));
+	status = harness_sums_check(&sums, documents, results, config, e);
+	if (status < 0)
+		error_prefix(e, "%s: %.*s (samples: %s)", m->path, STR_ARG(counts->key), path);
 cleanup:
-	buf_free(&path);
-	buf_free(&suite);
-	buf_free(&task);
+	harness_sums_free(&sums);
 	return status;
 }
 
-static int tasks_import(struct import *m, struct error *e)
+static int task_store(struct import *m, const struct json *counts, const struct task_names *names, struct error *e)
+{
+	int64_t documents = 0;
+	(void)counts;
+	TRY(harness_samples_each(buf_text(&names->path), buf_text(&names->suite), buf_text(&names->task), m->variant_id,
+		sample_put, m->store, &documents, e));
+	note_foreign(m, buf_text(&names->suite));
+	m->out->documents += documents;
+	m->out->tasks++;
+	return 0;
+}
+
+typedef int visit_task(struct import *m, const struct json *counts, const struct task_names *names, struct error *e);
+
+static int tasks_each(struct import *m, visit_task *visit, struct error *e)
 {
 	const struct json *counts = json_get(m->root, "n-samples");
 	if (!json_is(counts, JSON_OBJECT) || counts->count == 0)
 		return error_set(e, ERR_INPUT, "%s: \"n-samples\" is %s, expected an object with the tasks", m->path,
 			json_is(counts, JSON_OBJECT) ? "empty" : json_type_name(counts));
-	JSON_EACH (task, counts)
-		if (!task->shadowed)
-			TRY(task_import(m, task, e));
+	JSON_EACH (task, counts) {
+		struct task_names names = {0};
+		if (task->shadowed)
+			continue;
+		int status = names_make(m, task->key, &names, e);
+		if (status == 0)
+			status = visit(m, task, &names, e);
+		names_free(&names);
+		TRY(status);
+	}
 	return 0;
 }
 
@@ -305,11 +340,7 @@ cleanup:
 
 static int results_import(struct import *m, struct error *e)
 {
-	const struct json *results = json_get(m->root, "results");
-	if (!json_is(results, JSON_OBJECT))
-		return error_set(
-			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
-	JSON_EACH (task, results)
+	JSON_EACH (task, json_get(m->root, "results"))
 		JSON_EACH (value, task)
 			if (!task->shadowed && !value->shadowed)
 				TRY(result_put(m, task, value, e));
@@ -317,6 +348,20 @@ static int results_import(struct import *m, struct error *e)
 }
 
 /* ---- All of it ---- */
+
+/* Everything that the files can be refused for, before anything is stored. */
+static int check_files(struct import *m, struct error *e)
+{
+	const struct json *results = json_get(m->root, "results");
+	struct str text;
+	TRY(text_member(m, "model_name", str_of(""), &text, e));
+	TRY(text_member(m, "lm_eval_version", str_of(""), &text, e));
+	TRY(tasks_each(m, task_check, e));
+	if (!json_is(results, JSON_OBJECT))
+		return error_set(
+			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
+	return 0;
+}
 
 static int read_results(struct import *m, struct error *e)
 {
@@ -359,8 +404,9 @@ static int import_run(struct import *m, const char *command, struct error *e)
 	m->out->run_id = known.run_id;
 	if (m->out->known)
 		return 0;
+	TRY(check_files(m, e));
 	TRY(run_begin(m, command, hash, e));
-	int status = tasks_import(m, e);
+	int status = tasks_each(m, task_store, e);
 	if (status == 0)
 		status = results_import(m, e);
 	struct error finish = {0};

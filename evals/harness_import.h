@@ -18,8 +18,8 @@ struct harness_run {
 
 /* Imports results_<time>.json with the samples_<task>_<time>.jsonl beside it. Tasks of a group become tasks of the suite
  * that its topmost group is called. renames: "OLD=NEW" for names of tasks and groups, where both may end with '*' for the
- * same rest. ERR_INPUT where a file is damaged or does not hold what the results say, ERR_MISSING for samples that were
- * not logged. *out is to be freed on failure, too. */
+ * same rest. ERR_INPUT where a file is damaged or does not say what the results say (number of documents, means of the
+ * metrics), ERR_MISSING for samples that were not logged; then nothing is stored. *out is to be freed on failure, too. */
 int harness_import(struct store *store, const char *path, const char *const *renames, int n_renames,
 	const char *command, struct harness_run *out, struct error *e);
 void harness_run_free(struct harness_run *r);

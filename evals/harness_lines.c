@@ -65,7 +65,7 @@ static void append_arguments(const struct suite_item *item, struct buf *out)
 		buf_append_text(out, ", \"arg_1\": ");
 		if (item->kind == REQUEST_LOGLIKELIHOOD) {
 			buf_clear(&continuation);
-			buf_append_char(&continuation, ' ');
+			buf_append_str(&continuation, item->delimiter);
 			buf_append_str(&continuation, item->choices[i]);
 			json_write_string(buf_str(&continuation), false, out);
 		} else {
@@ -175,9 +175,9 @@ static int check_item(const struct suite_item *item, const struct store_sample *
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++)
 		if (strcmp(hashes[i].stored, hashes[i].made) != 0)
 			return error_set(e, ERR_INPUT,
-				"%s document %" PRId64 ": the data sets give another %s (%.16s) than the one that was "
-				"answered (%.16s); expected --data with those of the run",
-				sample->task, sample->doc_id, hashes[i].name, hashes[i].made, hashes[i].stored);
+				"the data sets give another %s (%.16s) than the one that was answered (%.16s); "
+				"expected --data with those of the run",
+				hashes[i].name, hashes[i].made, hashes[i].stored);
 	return 0;
 }
 
@@ -189,15 +189,13 @@ static int write_sample(void *context, const struct store_sample *sample, struct
 
 	if (strcmp(sample->task, w->task) != 0)
 		return 0;
-	if (sample->status == SAMPLE_ERROR) {
-		w->out->left_out++;
-		return 0;
-	}
+	if (sample->status == SAMPLE_ERROR)
+		return error_set(e, ERR_INPUT,
+			"%s document %" PRId64 " has no answer, which lm-evaluation-harness has no word for",
+			sample->task, sample->doc_id);
 	int i = suite_find(w->suite, sample->task, sample->doc_id);
 	if (i < 0)
-		return error_set(e, ERR_INPUT,
-			"%s document %" PRId64 " is not among the data sets; expected --data with those of the run",
-			sample->task, sample->doc_id);
+		return error_set(e, ERR_INPUT, "is not among the data sets; expected --data with those of the run");
 	const struct suite_item *item = suite_item(w->suite, i);
 	TRY(check_item(item, sample, e));
 	TRY_CLEANUP(status, json_parse(sample->response, "sample.response", 0, &response, e));

@@ -10,11 +10,10 @@ struct harness_lines {
 	struct buf
 		text; /* a line per document and filter: all documents of the first filter, then of the next; owned */
 	int64_t documents;
-	int64_t left_out; /* items without an answer */
 	char task_hash[SHA256_HEX_SIZE];
 };
 
-/* ERR_INPUT where an answer's document, prompt or target is not the suite's. *out is to be freed on failure, too. */
+/* ERR_INPUT where an answer's document, prompt or target is not the suite's, or an item has no answer. *out is to be freed on failure, too. */
 int harness_lines_make(struct store *store, int64_t run_id, int64_t variant_id, const struct suite *suite,
 	const char *task, struct harness_lines *out, struct error *e);
 void harness_lines_free(struct harness_lines *l);

@@ -238,6 +238,21 @@ static int check_same(const struct json *line, const struct json *first, const s
 	return 0;
 }
 
+/* The harness hashes the context of a document's first request. */
+static int check_prompt(const struct json *line, const char *hash, struct error *e)
+{
+	const struct json *request = json_get(json_get(line, "arguments"), "gen_args_0");
+	const struct json *prompt = json_get(request, "arg_0");
+	char own[SHA256_HEX_SIZE];
+	if (!json_is(prompt, JSON_STRING))
+		return 0;
+	sha256_hex(prompt->text.data, prompt->text.length, own);
+	if (strcmp(own, hash) == 0)
+		return 0;
+	return error_set(e, ERR_INPUT,
+		"\"prompt_hash\" is %.16s, expected %.16s, the hash of the prompt in \"arguments\"", hash, own);
+}
+
 static int read_line(struct row *r, const struct json *line, const struct json *first, struct error *e)
 {
 	if (line == first) {
@@ -247,6 +262,7 @@ static int read_line(struct row *r, const struct json *line, const struct json *
 	} else {
 		TRY(check_same(line, first, r, e));
 	}
+	TRY(check_prompt(line, r->hashes[1], e));
 	return read_scores(line, r, e);
 }
 
@@ -289,6 +305,18 @@ static int read_document(struct row *r, const char *path, const struct place *pl
 	return buf_check(&r->filtered, e);
 }
 
+/* Every filter has a line for every document. PRECOND: both are in the file. */
+static int check_lines(const char *path, const struct place *first, size_t n_first, const struct place *next, size_t n,
+	struct error *e)
+{
+	if (n == n_first)
+		return 0;
+	return error_set(e, ERR_INPUT,
+		"%s: document %" PRId64 " stands on %zu lines and document %" PRId64
+		" on %zu, expected one for each filter",
+		path, first->doc_id, n_first, next->doc_id, n);
+}
+
 int harness_samples_each(const char *path, const char *suite, const char *task, int64_t variant_id,
 	store_visit_sample *visit, void *context, int64_t *documents, struct error *e)
 {
@@ -302,10 +330,13 @@ int harness_samples_each(const char *path, const char *suite, const char *task, 
 		status = find_places(buf_str(&text), path, &places, e);
 	if (status == 0 && places.count > 0)
 		qsort(places.items, places.count, sizeof(*places.items), by_document);
-	for (size_t i = 0, next; i < places.count && status == 0; i = next) {
+	for (size_t i = 0, next, lines = 0; i < places.count && status == 0; i = next) {
 		for (next = i + 1; next < places.count && places.items[next].doc_id == places.items[i].doc_id;)
 			next++;
-		status = read_document(&row, path, places.items + i, next - i, e);
+		lines = i == 0 ? next : lines;
+		status = check_lines(path, places.items, lines, places.items + i, next - i, e);
+		if (status == 0)
+			status = read_document(&row, path, places.items + i, next - i, e);
 		if (status == 0)
 			status = visit(context, &row.sample, e);
 		++*documents;

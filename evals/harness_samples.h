@@ -7,7 +7,7 @@
 /* Calls visit for every document of the file, in the order of doc_id, with suite, task and variant_id as given. The
  * harness writes a line per filter: they become one row. ERR_INPUT names file, line, member, value and what was
  * expected: a document twice under one filter, filters that disagree about the document, an item with several answers
- * (repeats), a hash that is none. *documents counts the documents. */
+ * (repeats), a hash that is none or not that of the prompt, a document that some filter leaves out. *documents counts the documents. */
 int harness_samples_each(const char *path, const char *suite, const char *task, int64_t variant_id,
 	store_visit_sample *visit, void *context, int64_t *documents, struct error *e);
 

@@ -88,6 +88,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN); /* a write into a closed pipe fails instead: a run is not killed by its reader */
 	int exit_code = error_exit_code(options_parse(argc, argv, &o, &e));
 	console_init(&c, &o, stdout, stderr);
+	if (exit_code != 0 && o.command && strcmp(o.command, "gate") == 0)
+		cmd_gate_refused(&o, &e);
 	if (exit_code == 0 && o.note[0])
 		console_note(&c, "%s", o.note);
 	if (exit_code == 0 && o.version)

@@ -226,7 +226,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("random-weights", "CONFIG", BENCH, random_weights,
 		"a config.json: measure the model that it describes with random weights, without a checkpoint"),
 	FLAG_OPTION("residents", 0, BENCH, residents,
-		"find the most requests that run without queueing or preemption in --kv-memory, by running them"),
+		"find the most requests, sharing nothing, that run at once in --kv-memory, by running them"),
 	LIST_OPTION("arms", "A,B", OPTION_NAMES, OVERHEAD, arms, n_arms,
 		"guard levels to compare with none; default pages"),
 	INT_OPTION("blocks", "N", OVERHEAD, blocks, 2, 10000, "blocks of every arm; default 10"),

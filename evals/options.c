@@ -296,18 +296,25 @@ static int add_argument(struct parser *p, const char *argument, struct error *e)
 	return 0;
 }
 
+/* The first error is told; what follows it is read all the same, for the files that are to say that nothing was done. */
 static int parse_arguments(struct parser *p, struct error *e)
 {
 	bool only_arguments = false;
+	int status = 0;
+	struct error later = {0};
 	while (p->next < p->argc && !p->o->help) {
 		const char *argument = p->argv[p->next++];
+		struct error *told = status < 0 ? &later : e;
+		int result = 0;
 		if (only_arguments || argument[0] != '-' || !argument[1])
-			TRY(add_argument(p, argument, e));
+			result = add_argument(p, argument, told);
 		else if (strcmp(argument, "--") == 0)
 			only_arguments = true;
 		else
-			TRY(parse_option(p, argument, e));
+			result = parse_option(p, argument, told);
+		status = status < 0 ? status : result;
 	}
+	TRY(status);
 	if (!p->o->help && p->o->n_arguments < p->command->min_arguments)
 		return error_set(e, ERR_USAGE, "'assay %s': expected %s", p->command->name, p->command->arguments);
 	return 0;

@@ -105,9 +105,9 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(engine_text_open(p->model, &p->text, e));
 	TRY(chat_setup_open(&p->chat, o, p->model, e));
 	TRY(suites_open(p, e));
-	if (run_plan_items(p) == 0 && !p->divergence.wanted)
-		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s%s%s", p->data,
-			p->shard.count ? " for --shard " : "", p->shard.count ? o->shard : "");
+	/* a shard without items is a part of the whole like any other */
+	if (run_plan_items(p) == 0 && !p->divergence.wanted && p->shard.count == 0)
+		return error_set(e, ERR_EMPTY, "nothing to evaluate: the suites have no items in %s", p->data);
 	TRY(model_files_hash(p, e));
 	struct suite_options so = suite_options_of(p);
 	TRY(divergence_plan_make(

@@ -81,6 +81,17 @@ int sides_pair(const struct options *o, const char *baseline, const char *candid
 	return status;
 }
 
+/* The compared suites that the baseline holds. Returns their number. */
+static size_t suites_of_baseline(const struct verdict *v, const char **suites)
+{
+	const struct pairing *p = v->pairing;
+	size_t n = 0;
+	for (size_t i = 0; i < p->n_suites; i++)
+		if (p->suites[i].only_candidate < (int64_t)p->suites[i].n)
+			suites[n++] = p->suites[i].suite;
+	return n;
+}
+
 int sides_measure_aa(struct verdict *v, struct error *e)
 {
 	const struct answers *baseline = &v->pairing->baseline;
@@ -88,16 +99,21 @@ int sides_measure_aa(struct verdict *v, struct error *e)
 	struct pairing aa = {0};
 	if (!baseline->variant_id)
 		return 0;
+	const char **suites = mem_calloc(v->pairing->n_suites, sizeof(*suites), e);
+	if (!suites)
+		return ERR_MEMORY;
+	size_t n_suites = suites_of_baseline(v, suites);
 	int status = answers_load_twin(baseline, &twin, e);
 	if (status == 0 && twin.n > 0) {
 		status = answers_load_again(baseline, &again, e);
 		if (status == 0)
-			status = pairing_make(&again, &twin, NULL, 0, v->policy, &aa, e);
+			status = pairing_make(&again, &twin, suites, n_suites, v->policy, &aa, e);
 		if (status == 0)
 			status = verdict_add_aa(v, &aa, e);
 	}
 	answers_free(&again);
 	answers_free(&twin);
 	pairing_free(&aa);
+	free(suites);
 	return status;
 }

@@ -97,10 +97,11 @@ static int load_truths(struct suite *s, int t, struct error *e)
 	struct records *truths = &s->truths[t];
 	TRY(load_file(s, s->tasks.items[t].truth_path, truths, e));
 	if (truths->count != documents->count)
-		return error_set(e, ERR_INPUT, "%s holds %zu records, expected %zu as in %s", truths->path, truths->count,
-			documents->count, documents->path);
+		return error_set(e, ERR_INPUT, "%s holds %zu records, expected %zu as in %s", truths->path,
+			truths->count, documents->count, documents->path);
 	for (size_t i = 0; i < truths->count; i++) {
-		const struct json *a = json_get(documents->items[i].doc, "id"), *b = json_get(truths->items[i].doc, "id");
+		const struct json *a = json_get(documents->items[i].doc, "id"),
+				  *b = json_get(truths->items[i].doc, "id");
 		if (!json_is(a, JSON_STRING) || !json_is(b, JSON_STRING) || !str_equal(a->text, b->text))
 			return error_set(e, ERR_INPUT, "%s:%zu: \"id\" is not that of %s:%zu", truths->path,
 				truths->items[i].line, documents->path, documents->items[i].line);
@@ -118,6 +119,8 @@ static int load_documents(struct suite *s, const struct suite_options *options, 
 		struct records *documents = &s->documents[t];
 		const char *path = s->tasks.items[t].test_path;
 		TRY(path ? load_file(s, path, documents, e) : make_documents(s, options, documents, e));
+		if (s->type->check_records)
+			TRY(s->type->check_records(documents, e));
 		if (s->tasks.items[t].truth_path)
 			TRY(load_truths(s, t, e));
 		if (documents->count > (size_t)(INT_MAX - s->total))
@@ -482,8 +485,8 @@ const char *suite_trigger_metric(const struct suite *s)
 	return s->type->trigger_metric;
 }
 
-int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit, void *context,
-	struct error *e)
+int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
+	void *context, struct error *e)
 {
 	return s->type->add_results ? s->type->add_results(s, tasks, visit, context, e) : 0;
 }

@@ -4,6 +4,7 @@
 #ifndef ASSAY_EVALS_SUITE_TYPE_H
 #define ASSAY_EVALS_SUITE_TYPE_H
 
+#include "datasets/records.h"
 #include "engine/base/buf.h"
 #include "engine/base/error.h"
 #include "engine/base/json_strict.h"
@@ -49,9 +50,9 @@ enum shot_choice {
 };
 
 struct suite_type {
-	const char *name;       /* as --suite takes it */
-	const char *also;       /* what else --suite takes for it, for people: "mmlu_<subject>"; NULL: nothing */
-	const char *definition; /* one line for people */
+	const char *name;              /* as --suite takes it */
+	const char *also;              /* what else --suite takes for it, for people: "mmlu_<subject>"; NULL: nothing */
+	const char *definition;        /* one line for people */
 	double version, group_version; /* of lm-evaluation-harness's tasks and their groups; 0: assay's own */
 	enum request_kind kind;
 	const char *const *metrics; /* [n_metrics] "metric,filter" */
@@ -90,6 +91,8 @@ struct suite_type {
 	int (*append_question)(const struct json *doc, struct buf *out, struct error *e);
 	/* Appends what stands behind the question when the document is a shot. NULL: it never is one. */
 	int (*append_answer)(const struct json *doc, struct buf *out, struct error *e);
+	/* What must hold among the records of a task's file. Errors name file and line. NULL: nothing. */
+	int (*check_records)(const struct records *r, struct error *e);
 	/* Fills *out, zeroed before; the caller frees it also after an error. Errors name the column. */
 	int (*read_content)(const struct json *doc, struct doc_content *out, struct error *e);
 	/* The values of the metrics (out->value[0] ..) and what is kept of the answer, where filters and exact_match are not

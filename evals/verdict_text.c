@@ -86,7 +86,8 @@ static int append_suites(const struct verdict *v, bool color, struct buf *out, s
 	for (size_t i = 0; i < v->n_suites; i++)
 		add_comparison(&t, v->suites[i].comparison.suite, &v->suites[i].comparison,
 			v->policy ? &v->suites[i].endpoint : NULL);
-	add_comparison(&t, "pooled", &v->pooled, v->policy ? &v->endpoints[0] : NULL);
+	if (!v->pairing->overlap[0])
+		add_comparison(&t, "pooled", &v->pooled, v->policy ? &v->endpoints[0] : NULL);
 	return finish(&t, color, out, e);
 }
 
@@ -131,10 +132,17 @@ static int append_endpoints(const struct verdict *v, bool color, struct buf *out
 
 /* ---- Notes ---- */
 
+static void note_overlap(const struct verdict *v, struct buf *out)
+{
+	struct error overlap = {0};
+	if (pairing_check_overlap(v->pairing, &overlap) < 0)
+		buf_printf(out, "No pooled row: %s.\n", overlap.message);
+}
+
 static void note_missing(const struct verdict *v, struct buf *out)
 {
 	const struct comparison *c = &v->pooled;
-	if (c->errors + c->truncated + c->unmatched == 0)
+	if (v->pairing->overlap[0] || c->errors + c->truncated + c->unmatched == 0)
 		return;
 	buf_printf(out,
 		"Without a pair: %" PRId64 " errors, %" PRId64 " truncated, %" PRId64 " unmatched (%" PRId64
@@ -162,6 +170,7 @@ static void note_each_suite(const struct verdict *v, struct buf *out)
 
 static void append_notes(const struct verdict *v, struct buf *out)
 {
+	note_overlap(v, out);
 	note_missing(v, out);
 	note_each_suite(v, out);
 	if (v->pairing->unverified)
@@ -169,10 +178,10 @@ static void append_notes(const struct verdict *v, struct buf *out)
 			"Hashes of document, prompt or target are not known for %" PRId64 " pairs: that they are the "
 			"same was not checked.\n",
 			v->pairing->unverified);
-	if (v->pooled.aa_n > 0)
+	if (v->pooled.aa_n > 0 && !v->pairing->overlap[0])
 		buf_printf(out, "A/A: the baseline against another run of itself flips %.2f%% of %" PRId64 " items.\n",
 			100 * v->pooled.aa_flips, v->pooled.aa_n);
-	else if (v->aa_wanted)
+	else if (v->aa_wanted && v->pooled.aa_n == 0)
 		buf_append_text(out,
 			"A/A: not measured. A target that is no engine of ours need not answer the same twice: "
 			"run the baseline again.\n");

@@ -68,22 +68,23 @@ static int64_t sum_tokens(const struct json *response, double *sum)
 	return n;
 }
 
-static int count_kl(struct gathering *g, const struct pair *pair, struct error *e)
+static int count_kl(struct gathering *g, const struct answers *side, const struct pair *pair, struct error *e)
 {
 	struct str response = pair->candidate->response;
 	if (response.length == 0 || response.data[0] != '{')
 		return 0;
 	struct json_document *document = NULL;
-	TRY(json_parse(response, "response", JSON_LAST_KEY_WINS, &document, e));
+	if (json_parse(response, "response", JSON_LAST_KEY_WINS, &document, e) < 0)
+		return pairing_name_sample(side, pair->candidate, e);
 	g->c->kl_n += sum_tokens(json_root(document), &g->kl_sum);
 	json_free(document);
 	return 0;
 }
 
-static int gather(struct gathering *g, const struct suite_pairs *suite, struct error *e)
+static int gather(
+	struct gathering *g, const struct answers *candidate, const struct suite_pairs *suite, struct error *e)
 {
 	struct comparison *c = g->c;
-	bool multiple_choice = false;
 	for (const struct pair *pair = suite->pairs; pair < suite->pairs + suite->n; pair++) {
 		if (pair->state != PAIR_COMPLETE)
 			continue;
@@ -91,13 +92,12 @@ static int gather(struct gathering *g, const struct suite_pairs *suite, struct e
 			count_table(g, pair);
 		if (pair->multiple_choice)
 			count_logprob(g, pair);
-		multiple_choice = multiple_choice || pair->multiple_choice;
 		g->baseline_tokens += pair->baseline->generated_tokens;
 		g->candidate_tokens += pair->candidate->generated_tokens;
-		TRY(count_kl(g, pair, e));
+		TRY(count_kl(g, candidate, pair, e));
 	}
 	c->has_table = c->has_table || suite->binary;
-	c->logprob_items += multiple_choice ? (int64_t)suite->n : 0;
+	c->logprob_items += suite->multiple_choice ? (int64_t)suite->n : 0;
 	c->errors += suite->by_state[PAIR_ERROR];
 	c->truncated += suite->by_state[PAIR_TRUNCATED];
 	c->unmatched += suite->by_state[PAIR_UNMATCHED];
@@ -185,7 +185,7 @@ int comparison_of_suite(
 	out->suite = suite->suite;
 	out->metric = suite->metric;
 	if (status == 0)
-		status = gather(&g, suite, e);
+		status = gather(&g, &p->candidate, suite, e);
 	if (status == 0)
 		status = finish(&g, p->n_pairs, e);
 	gathering_free(&g);
@@ -197,7 +197,7 @@ int comparison_pooled(const struct pairing *p, struct comparison *out, struct er
 	struct gathering g;
 	int status = gathering_init(&g, p, out, e);
 	for (size_t i = 0; i < p->n_suites && status == 0; i++)
-		status = gather(&g, &p->suites[i], e);
+		status = gather(&g, &p->candidate, &p->suites[i], e);
 	if (status == 0)
 		status = finish(&g, p->n_pairs, e);
 	gathering_free(&g);

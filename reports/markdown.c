@@ -84,3 +84,13 @@ int verdict_markdown(const struct verdict *v, struct buf *out, struct error *e)
 	table_list_free(&list);
 	return status;
 }
+
+int markdown_write_error(const char *title, const char *message, struct buf *out, struct error *e)
+{
+	buf_append_text(out, "## ");
+	markdown_text(out, str_of(title));
+	buf_append_text(out, "\n\n**ERROR**, nothing was judged: ");
+	markdown_text(out, str_of(message));
+	buf_append_text(out, "\n");
+	return buf_check(out, e);
+}

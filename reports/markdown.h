@@ -8,4 +8,7 @@
 /* Appends the verdict, its tables and the first flips, regressions first. */
 int verdict_markdown(const struct verdict *v, struct buf *out, struct error *e);
 
+/* Appends what could not be judged: the title and why. */
+int markdown_write_error(const char *title, const char *message, struct buf *out, struct error *e);
+
 #endif

@@ -33,6 +33,11 @@ static int gold_index(const struct gold *g, const char *target_hash)
 
 /* ---- Joining ---- */
 
+static const struct store_sample *known_side(const struct pair *pair)
+{
+	return pair->baseline ? pair->baseline : pair->candidate;
+}
+
 static int compare_keys(const struct store_sample *a, const struct store_sample *b)
 {
 	int order = strcmp(a->suite, b->suite);
@@ -105,7 +110,7 @@ static int join(struct pairing *p, const char *const *suites, size_t n_suites, s
 	while (i < p->baseline.n || k < p->candidate.n) {
 		int order = i == p->baseline.n ? 1 : k == p->candidate.n ? -1 : compare_keys(&a[i], &b[k]);
 		struct pair pair = {.baseline = order <= 0 ? &a[i++] : NULL, .candidate = order >= 0 ? &b[k++] : NULL};
-		if (!is_wanted((pair.baseline ? pair.baseline : pair.candidate)->suite, suites, n_suites))
+		if (!is_wanted(known_side(&pair)->suite, suites, n_suites))
 			continue;
 		pair.state = state_of(pair.baseline, pair.candidate);
 		pair.baseline_value = pair.candidate_value = NAN;
@@ -121,7 +126,7 @@ static int join(struct pairing *p, const char *const *suites, size_t n_suites, s
 
 static const char *suite_of(const struct pair *pair)
 {
-	return (pair->baseline ? pair->baseline : pair->candidate)->suite;
+	return known_side(pair)->suite;
 }
 
 static int divide_into_suites(struct pairing *p, struct error *e)
@@ -150,6 +155,11 @@ static bool holds_suite(const struct answers *a, const char *suite)
 	return false;
 }
 
+bool pairing_holds_suite(const struct pairing *p, const char *suite)
+{
+	return holds_suite(&p->baseline, suite) || holds_suite(&p->candidate, suite);
+}
+
 /* The suites of a side, each once: its rows are sorted. */
 static void append_suites(const struct answers *a, const struct answers *but_not, struct buf *out)
 {
@@ -174,7 +184,7 @@ int pairing_unknown_suite(const struct pairing *p, const char *suite, struct err
 static int check_names(const struct pairing *p, const char *const *suites, size_t n_suites, struct error *e)
 {
 	for (size_t i = 0; i < n_suites; i++)
-		if (!holds_suite(&p->baseline, suites[i]) && !holds_suite(&p->candidate, suites[i]))
+		if (!pairing_holds_suite(p, suites[i]))
 			return pairing_unknown_suite(p, suites[i], e);
 	return 0;
 }
@@ -199,10 +209,25 @@ static const struct json *root_of(const struct json_document *document)
 	return document ? json_root(document) : NULL;
 }
 
-static int read_values(const struct values *v, struct str metrics, double *out, struct error *e)
+int pairing_name_sample(const struct answers *side, const struct store_sample *sample, struct error *e)
+{
+	if (!side->variant_id)
+		return error_prefix(e, "%.300s: %.80s document %" PRId64, side->file, sample->task, sample->doc_id);
+	return error_prefix(e, "%.300s: run %" PRId64 " %.80s: suite %.80s: %.80s document %" PRId64, side->file,
+		side->run.run_id, side->variant, sample->suite, sample->task, sample->doc_id);
+}
+
+static int parse_metrics(
+	const struct answers *side, const struct store_sample *sample, struct json_document **out, struct error *e)
+{
+	return parse_text(sample->metrics, "metrics", out, e) < 0 ? pairing_name_sample(side, sample, e) : 0;
+}
+
+static int read_values(const struct values *v, const struct answers *side, const struct store_sample *sample,
+	double *out, struct error *e)
 {
 	struct json_document *document;
-	TRY(parse_text(metrics, "metrics", &document, e));
+	TRY(parse_metrics(side, sample, &document, e));
 	for (size_t m = 0; m < v->n_metrics; m++) {
 		const struct json *value = json_get(root_of(document), v->names[m]);
 		out[m] = json_is(value, JSON_NUMBER) ? json_double(value) : NAN;
@@ -222,7 +247,7 @@ static int name_metrics(
 		return 0;
 	struct json_document *document;
 	struct buf known = {0};
-	TRY(parse_text(pair->baseline->metrics, "metrics", &document, e));
+	TRY(parse_metrics(&p->baseline, pair->baseline, &document, e));
 	int status = 0;
 	JSON_EACH (member, root_of(document)) {
 		buf_printf(&known, " %.*s", STR_ARG(member->key));
@@ -250,13 +275,24 @@ static bool is_binary(const struct values *v, size_t metric, size_t n)
 	return true;
 }
 
+/* What is measured of each token (an object) is not right or wrong, also where its numbers happen to be 0 or 1. */
+static bool holds_divergence(const struct pair *pairs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct str response = pairs[i].state == PAIR_COMPLETE ? pairs[i].candidate->response : (struct str){0};
+		if (response.length && response.data[0] == '{')
+			return true;
+	}
+	return false;
+}
+
 /* Picks the suite's metric and puts its values into the pairs. An answer that was not scored counts as an error. */
 static void choose_metric(struct suite_pairs *suite, struct pair *pairs, const struct values *v)
 {
 	size_t chosen = 0;
 	while (chosen < v->n_metrics && !is_binary(v, chosen, suite->n))
 		chosen++;
-	suite->binary = chosen < v->n_metrics || v->n_metrics == 0;
+	suite->binary = (chosen < v->n_metrics || v->n_metrics == 0) && !holds_divergence(pairs, suite->n);
 	if (!suite->binary)
 		chosen = 0;
 	if (v->n_metrics > 0)
@@ -292,9 +328,9 @@ static int score_suite(struct pairing *p, struct suite_pairs *suite, const char 
 	for (size_t i = 0; i < suite->n && status == 0; i++) {
 		if (pairs[i].state != PAIR_COMPLETE)
 			continue;
-		status = read_values(&v, pairs[i].baseline->metrics, v.baseline + i * v.n_metrics, e);
+		status = read_values(&v, &p->baseline, pairs[i].baseline, v.baseline + i * v.n_metrics, e);
 		if (status == 0)
-			status = read_values(&v, pairs[i].candidate->metrics, v.candidate + i * v.n_metrics, e);
+			status = read_values(&v, &p->candidate, pairs[i].candidate, v.candidate + i * v.n_metrics, e);
 	}
 	if (status == 0)
 		choose_metric(suite, pairs, &v);
@@ -305,10 +341,12 @@ static int score_suite(struct pairing *p, struct suite_pairs *suite, const char 
 
 /* ---- Log-probabilities of the gold choice ---- */
 
-static int read_logprob(struct str response, int choice, double *out, struct error *e)
+static int read_logprob(
+	const struct answers *side, const struct store_sample *sample, int choice, double *out, struct error *e)
 {
 	struct json_document *document;
-	TRY(parse_text(response, "response", &document, e));
+	if (parse_text(sample->response, "response", &document, e) < 0)
+		return pairing_name_sample(side, sample, e);
 	const struct json *value = json_at(json_at(root_of(document), (size_t)choice), 0);
 	*out = json_is(value, JSON_NUMBER) ? json_double(value) : NAN;
 	json_free(document);
@@ -318,33 +356,94 @@ static int read_logprob(struct str response, int choice, double *out, struct err
 /* Only a response that is an array holds choices: a text is not parsed. */
 static bool has_choices(const struct store_sample *sample)
 {
-	return sample->response.length > 0 && sample->response.data[0] == '[';
+	return sample && sample->response.length > 0 && sample->response.data[0] == '[';
+}
+
+/* The gold choice of an item that a side answered with choices; -1: it is not known, or no side did. */
+static int gold_of(const struct gold *gold, const struct pair *pair)
+{
+	int choice = has_choices(pair->baseline) ? gold_index(gold, pair->baseline->target_hash) : -1;
+	return choice < 0 && has_choices(pair->candidate) ? gold_index(gold, pair->candidate->target_hash) : choice;
+}
+
+/* An item that one side alone answered with choices counts, too: its log-probability is missing. */
+static int read_logprobs_of_suite(
+	struct pairing *p, struct suite_pairs *suite, const struct gold *gold, struct error *e)
+{
+	struct pair *pairs = p->pairs + (suite->pairs - p->pairs);
+	for (struct pair *pair = pairs; pair < pairs + suite->n; pair++) {
+		int choice = gold_of(gold, pair);
+		if (choice < 0)
+			continue;
+		pair->multiple_choice = suite->multiple_choice = true;
+		if (pair->state != PAIR_COMPLETE || !has_choices(pair->baseline) || !has_choices(pair->candidate))
+			continue;
+		TRY(read_logprob(&p->baseline, pair->baseline, choice, &pair->baseline_logprob, e));
+		TRY(read_logprob(&p->candidate, pair->candidate, choice, &pair->candidate_logprob, e));
+	}
+	return 0;
 }
 
 static int read_logprobs(struct pairing *p, struct error *e)
 {
 	struct gold gold;
 	gold_init(&gold);
-	for (size_t i = 0; i < p->n_pairs; i++) {
-		struct pair *pair = &p->pairs[i];
-		if (pair->state != PAIR_COMPLETE || !has_choices(pair->baseline) || !has_choices(pair->candidate))
-			continue;
-		int choice = gold_index(&gold, pair->baseline->target_hash);
-		if (choice < 0)
-			continue;
-		pair->multiple_choice = true;
-		TRY(read_logprob(pair->baseline->response, choice, &pair->baseline_logprob, e));
-		TRY(read_logprob(pair->candidate->response, choice, &pair->candidate_logprob, e));
-	}
+	for (size_t i = 0; i < p->n_suites; i++)
+		TRY(read_logprobs_of_suite(p, &p->suites[i], &gold, e));
 	return 0;
+}
+
+/* ---- Items of two suites ---- */
+
+static int compare_items(const void *left, const void *right)
+{
+	const struct pair *a = *(const struct pair *const *)left, *b = *(const struct pair *const *)right;
+	const struct store_sample *x = known_side(a), *y = known_side(b);
+	int order = strcmp(x->task, y->task);
+	if (order == 0)
+		order = (x->doc_id > y->doc_id) - (x->doc_id < y->doc_id);
+	return order ? order : (a > b) - (a < b);
+}
+
+/* One item in two suites (a subject of its own and within its group) would be pooled as two. */
+static int find_overlap(struct pairing *p, struct error *e)
+{
+	const struct pair **order = mem_calloc(p->n_pairs, sizeof(*order), e);
+	size_t n = 0;
+	if (!order)
+		return ERR_MEMORY;
+	for (size_t i = 0; i < p->n_suites; i++)
+		for (size_t k = 0; k < p->suites[i].n && (p->suites[i].binary || p->suites[i].multiple_choice); k++)
+			order[n++] = &p->suites[i].pairs[k];
+	if (n)
+		qsort(order, n, sizeof(*order), compare_items);
+	for (size_t i = 1; i < n && !p->overlap[0]; i++) {
+		const struct store_sample *x = known_side(order[i - 1]), *y = known_side(order[i]);
+		if (x->doc_id == y->doc_id && strcmp(x->task, y->task) == 0) {
+			p->overlap[0] = order[i - 1];
+			p->overlap[1] = order[i];
+		}
+	}
+	free(order);
+	return 0;
+}
+
+int pairing_check_overlap(const struct pairing *p, struct error *e)
+{
+	if (!p->overlap[0])
+		return 0;
+	const struct store_sample *x = known_side(p->overlap[0]), *y = known_side(p->overlap[1]);
+	return error_set(e, ERR_USAGE,
+		"suites %.80s and %.80s hold the same items (%.80s document %" PRId64
+		" is in both), which would be pooled twice: expected one of the two (--suite)",
+		x->suite, y->suite, x->task, x->doc_id);
 }
 
 /* ---- Clusters ---- */
 
 static const char *document_of(const struct pair *pair)
 {
-	const struct store_sample *known = pair->baseline ? pair->baseline : pair->candidate;
-	return known->doc_hash;
+	return known_side(pair)->doc_hash;
 }
 
 static int compare_documents(const void *left, const void *right)
@@ -391,6 +490,7 @@ static int pairing_fill(
 		TRY(score_suite(p, &p->suites[i], own ? own->metric : NULL, e));
 	}
 	TRY(read_logprobs(p, e));
+	TRY(find_overlap(p, e));
 	return find_clusters(p, e);
 }
 

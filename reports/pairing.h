@@ -20,7 +20,7 @@ struct pair {
 	enum pair_state state;
 	bool scored;                                /* complete, and both values of the suite's metric are there */
 	double baseline_value, candidate_value;     /* of the suite's metric */
-	bool multiple_choice;                       /* complete, and the gold choice is known */
+	bool multiple_choice;                       /* a side answered with choices, and the gold one is known */
 	double baseline_logprob, candidate_logprob; /* of the gold choice; NaN: not finite, or no multiple choice */
 	/* index of the first of the pairing's pairs of the same suite and source document (by its hash) */
 	uint32_t cluster;
@@ -28,9 +28,10 @@ struct pair {
 
 /* The pairs of one suite. */
 struct suite_pairs {
-	const char *suite;  /* borrowed from the answers */
-	const char *metric; /* "acc,none": what is right or wrong; NULL: none was found */
-	bool binary;        /* every value is 0 or 1: else there is no table */
+	const char *suite;    /* borrowed from the answers */
+	const char *metric;   /* "acc,none": what is right or wrong; NULL: none was found */
+	bool binary;          /* every value is 0 or 1: else there is no table */
+	bool multiple_choice; /* of any of its pairs */
 	const struct pair *pairs;
 	size_t n;
 	int64_t by_state[PAIR_STATE_COUNT];
@@ -44,6 +45,8 @@ struct pairing {
 	struct suite_pairs *suites;
 	size_t n_suites;
 	int64_t unverified; /* complete pairs of which a hash is not known */
+	/* a pair whose item two of the suites hold, once for each: they cannot be pooled; NULL: none */
+	const struct pair *overlap[2];
 };
 
 /* Takes over both, also on failure. suites: only those (n_suites 0: all); a name that neither side holds is ERR_USAGE.
@@ -53,8 +56,17 @@ int pairing_make(struct answers *baseline, struct answers *candidate, const char
 	const struct policy *policy, struct pairing *out, struct error *e);
 void pairing_free(struct pairing *p);
 
+/* ERR_USAGE, naming two suites that hold one item. */
+int pairing_check_overlap(const struct pairing *p, struct error *e);
+
+/* Whether a side holds answers to that suite, chosen or not. */
+bool pairing_holds_suite(const struct pairing *p, const char *suite);
+
 /* ERR_USAGE, naming the suites that the two sides hold. */
 int pairing_unknown_suite(const struct pairing *p, const char *suite, struct error *e);
+
+/* Puts the file, the run and the item before an error in what that side stored of it; returns its code. */
+int pairing_name_sample(const struct answers *side, const struct store_sample *sample, struct error *e);
 
 /* A flip: a scored pair of which one answer is right and the other wrong. */
 bool pair_is_flip(const struct pair *p);

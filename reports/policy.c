@@ -134,8 +134,10 @@ static int read_member(struct policy *p, const struct json *member, struct error
 		return read_number(p, member, "min_coverage", 0, 1, &p->min_coverage, e);
 	if (str_is(member->key, "pooled"))
 		return read_endpoint(p, member, "pooled", 100, &p->pooled, NULL, e);
-	if (str_is(member->key, "delta_logprob"))
+	if (str_is(member->key, "delta_logprob")) {
+		p->names_delta_logprob = true;
 		return read_endpoint(p, member, "delta_logprob", 1, &p->delta_logprob, NULL, e);
+	}
 	if (str_is(member->key, "suite"))
 		return read_endpoint(p, member, "suite", 100, &p->suite, NULL, e);
 	if (str_is(member->key, "suites"))

@@ -2,6 +2,7 @@
 #ifndef ASSAY_REPORTS_POLICY_H
 #define ASSAY_REPORTS_POLICY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/base/error.h"
@@ -28,6 +29,7 @@ struct policy {
 	char *file; /* NULL: the defaults and the options */
 	double alpha, power, min_coverage;
 	struct policy_endpoint pooled, delta_logprob, suite; /* suite: of those that are not named */
+	bool names_delta_logprob; /* the file does: it is judged also where nothing can be measured */
 	struct policy_suite *suites;
 	size_t n_suites;
 };

@@ -220,12 +220,29 @@ static void write_notes(const struct report_page *page, struct buf *out)
 	}
 }
 
+static void begin_page(const char *title, struct buf *out)
+{
+	html_begin(out, title);
+	buf_append_text(out, "<header>\n<h1>");
+	html_text(out, str_of(title));
+	buf_append_text(out, "</h1>\n");
+}
+
+int report_html_write_error(const char *title, const char *message, struct buf *out, struct error *e)
+{
+	begin_page(title, out);
+	buf_append_text(out,
+		"</header>\n<main>\n<div class=\"verdict fail\">\n<p><span class=\"word\">✗ ERROR</span> · nothing "
+		"was judged</p>\n<p>");
+	html_text(out, str_of(message));
+	buf_append_text(out, "</p>\n</div>\n</main>\n");
+	html_end(out);
+	return buf_check(out, e);
+}
+
 int report_html_write(const struct report_page *page, struct buf *out, struct error *e)
 {
-	html_begin(out, page->title);
-	buf_append_text(out, "<header>\n<h1>");
-	html_text(out, str_of(page->title));
-	buf_append_text(out, "</h1>\n");
+	begin_page(page->title, out);
 	write_contents(page, out);
 	buf_append_text(out, "</header>\n<main>\n");
 	write_notes(page, out);

@@ -20,4 +20,7 @@ struct report_page {
 /* Appends the page. Plots are drawn by gnuplot where it is installed; without it the tables alone stand. */
 int report_html_write(const struct report_page *page, struct buf *out, struct error *e);
 
+/* Appends the page of what could not be judged: the title and why. */
+int report_html_write_error(const char *title, const char *message, struct buf *out, struct error *e);
+
 #endif

@@ -15,9 +15,13 @@ static void columns(struct report_table *t, const char *const *names, size_t n, 
 		(i < n_texts ? table_text_column : table_number_column)(t, names[i]);
 }
 
-static void p_value(struct report_table *t, double p)
+/* Items that would decide; 0: decided, or no number does. */
+static void items_needed(struct report_table *t, const struct endpoint *x)
 {
-	table_number(t, p, 4);
+	if (x->n_needed)
+		table_int(t, x->n_needed);
+	else
+		table_number(t, NAN, 0);
 }
 
 static const char *outcome_mark(enum outcome outcome)
@@ -45,9 +49,9 @@ static int endpoints_table(const struct verdict *v, struct table_list *out, stru
 		const double values[] = {x->drop, x->interval.low, x->interval.high, x->lower, x->upper, x->margin};
 		for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++)
 			value(t, values[j], points ? 2 : 4);
-		p_value(t, x->p_pass);
-		p_value(t, x->p_holm);
-		table_int(t, x->n_needed);
+		table_p(t, x->p_pass);
+		table_p(t, x->p_holm);
+		items_needed(t, x);
 		table_text(t, x->method);
 	}
 	buf_printf(&t->note,
@@ -70,17 +74,17 @@ static void suite_row(struct report_table *t, const struct comparison *c, const 
 	table_percent(t, c->interval.low, 2);
 	table_percent(t, c->interval.high, 2);
 	table_percent(t, x ? x->margin : NAN, 2);
-	p_value(t, x ? x->p_holm : NAN);
+	table_p(t, x ? x->p_holm : NAN);
 	table_int(t, c->table.b);
 	table_int(t, c->table.c);
 	table_percent(t, c->flips, 2);
-	p_value(t, c->mcnemar.two_sided);
+	table_p(t, c->mcnemar.two_sided);
 	table_int(t, c->errors);
 	table_int(t, c->truncated);
 	table_int(t, c->unmatched);
 	table_percent(t, c->coverage, 1);
 	if (x)
-		table_int(t, x->n_needed);
+		items_needed(t, x);
 	else
 		table_text(t, "");
 }

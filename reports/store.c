@@ -362,6 +362,7 @@ int store_open(const char *path, struct store **out, struct error *e)
 	struct store *s = store_new(path, e);
 	if (!s)
 		return ERR_MEMORY;
+	s->made = access(path, F_OK) != 0 && errno == ENOENT;
 	int status = open_writing(s, e);
 	if (status < 0) {
 		store_close(s);
@@ -435,6 +436,27 @@ void store_close(struct store *s)
 	free(s->lock_path);
 	free(s->path);
 	free(s);
+}
+
+static bool is_made_in_vain(struct store *s)
+{
+	struct store_binder b = {0};
+	int64_t runs = 0;
+	return s && s->made && store_prepare(s, "SELECT count(*) FROM run", &b.statement, NULL) == 0 &&
+		store_query_int(s, &b, &runs, "count the runs", NULL) == 0 && runs == 0;
+}
+
+void store_discard(struct store *s)
+{
+	const char *file = is_made_in_vain(s) ? sqlite3_db_filename(s->db, "main") : NULL;
+	char *path = file ? strdup(file) : NULL, *lock = path ? strdup(s->lock_path) : NULL;
+	store_close(s);
+	if (path && lock) {
+		unlink(path);
+		unlink(lock);
+	}
+	free(path);
+	free(lock);
 }
 
 const char *store_path(const struct store *s)

@@ -31,6 +31,10 @@ int store_open_reading(const char *path, struct store **out, struct error *e);
 /* Gives a run that was not finished back (it stays resumable). NULL is fine. */
 void store_close(struct store *s);
 
+/* Closes a store and, where opening it had made the file and it holds no run, removes that file again: after a failure
+ * nothing is left behind. NULL is fine. */
+void store_discard(struct store *s);
+
 const char *store_path(const struct store *s);
 
 /* Milliseconds that a write waits for another process's write. */
@@ -260,7 +264,8 @@ int store_fault_outcomes_each(
 /* In how many trials that the fault did not leave masked each check fired in the observed run, by model and site. */
 int store_fault_checks_each(
 	struct store *s, int64_t run_id, store_visit_fault_count *visit, void *context, struct error *e);
-/* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. */
+/* By variant, suite, task and doc_id; variant_id 0: of every variant; suite NULL: of every suite. Before an ERR_INPUT of
+ * the visitor stand the file, the run and the item. */
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e);
 

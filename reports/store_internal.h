@@ -12,6 +12,7 @@ struct store {
 	char *path;      /* as the user wrote it: stands in every message */
 	char *lock_path; /* beside the file that path leads to, whatever links lie between */
 	int lock_file;   /* descriptor, -1: not opened */
+	bool made;       /* by this opening */
 
 	int64_t run_id;        /* the run that this store writes, 0: none */
 	double seconds_before; /* that run's seconds when it was begun here */

@@ -236,6 +236,17 @@ static void read_sample(sqlite3_stmt *row, struct store_sample *sample)
 	};
 }
 
+/* What is wrong with a sample's texts is found by whoever reads them, who need not know where they stand. */
+static int visit_sample(struct store *s, int64_t run_id, const struct store_sample *sample, store_visit_sample *visit,
+	void *context, struct error *e)
+{
+	int status = visit(context, sample, e);
+	if (status != ERR_INPUT)
+		return status;
+	return error_prefix(e, "%.300s: run %" PRId64 ": suite %.80s: %.80s document %" PRId64, s->path, run_id,
+		sample->suite, sample->task, sample->doc_id);
+}
+
 int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
 	store_visit_sample *visit, void *context, struct error *e)
 {
@@ -255,7 +266,7 @@ int store_samples_each(struct store *s, int64_t run_id, int64_t variant_id, cons
 	while ((status = store_step(s, b.statement, &b, "read the samples", e)) == 1) {
 		struct store_sample sample;
 		read_sample(b.statement, &sample);
-		TRY_CLEANUP(status, visit(context, &sample, e));
+		TRY_CLEANUP(status, visit_sample(s, run_id, &sample, visit, context, e));
 	}
 cleanup:
 	sqlite3_finalize(b.statement);

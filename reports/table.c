@@ -120,6 +120,11 @@ void table_number(struct report_table *t, double value, int digits)
 	add_cell(t, (struct table_cell){.value = value, .digits = digits, .display = 1});
 }
 
+void table_p(struct report_table *t, double p)
+{
+	add_cell(t, (struct table_cell){.value = p, .digits = 4, .display = 1, .is_p = true});
+}
+
 void table_percent(struct report_table *t, double value, int digits)
 {
 	add_cell(t, (struct table_cell){.value = value, .digits = digits, .display = 100});
@@ -146,6 +151,8 @@ void table_cell_show(const struct report_table *t, const struct table_cell *cell
 		buf_append_text(out, "–");
 	else if (cell->is_whole)
 		buf_printf(out, "%" PRId64, (int64_t)cell->value);
+	else if (cell->is_p && value < 0.00005)
+		buf_append_text(out, "<0.0001");
 	else if (isinf(value))
 		buf_append_text(out, value > 0 ? "∞" : "−∞");
 	else

@@ -14,6 +14,7 @@ struct table_cell {
 	int digits;     /* behind the point; -1: a text, not a number */
 	bool is_whole;  /* an integer: value is exact below 2^53 */
 	double display; /* what a shown number is multiplied by: 100 for points */
+	bool is_p;      /* what rounds to nothing is shown as small */
 };
 
 struct report_table {
@@ -49,6 +50,8 @@ void table_str(struct report_table *t, struct str text);
 void table_textf(struct report_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_int(struct report_table *t, int64_t value);
 void table_number(struct report_table *t, double value, int digits); /* NaN: an empty cell */
+/* A p value, shown with four digits or as "<0.0001". */
+void table_p(struct report_table *t, double p);
 /* A fraction that is shown as percent or points; CSV keeps the fraction. */
 void table_percent(struct report_table *t, double value, int digits);
 

@@ -172,15 +172,11 @@ static void explain_bounds(struct endpoint *x)
 static void explain_coverage(struct endpoint *x, const struct comparison *c, double minimum)
 {
 	struct buf text = {0};
-	bool all = strcmp(x->name, "pooled") == 0 || strcmp(x->unit, "nat") == 0;
-	buf_printf(&text, "%s%s has pairs for %.1f%% of its items, expected %g%% (", all ? "the pooled table" : "",
-		all ? "" : x->name, 100 * x->coverage, 100 * minimum);
-	buf_printf(&text, "%" PRId64 " errors, %" PRId64 " truncated, %" PRId64 " unmatched", c->errors, c->truncated,
-		c->unmatched);
-	if (strcmp(x->unit, "nat") != 0) {
-		buf_append_text(&text, "; at worst a drop of ");
-		append_amount(&text, x, c->worst_drop);
-	}
+	buf_printf(&text, "%.60s has pairs for %.1f%% of its items, expected %g%% (",
+		strcmp(x->name, "pooled") == 0 ? "the pooled table" : x->name, 100 * x->coverage, 100 * minimum);
+	buf_printf(&text, "%" PRId64 " errors, %" PRId64 " truncated, %" PRId64 " unmatched; at worst a drop of ",
+		c->errors, c->truncated, c->unmatched);
+	append_amount(&text, x, c->worst_drop);
 	buf_append_char(&text, ')');
 	set_reason(x, &text);
 }
@@ -258,12 +254,25 @@ static void bound_mean(struct endpoint *x, const struct comparison *c)
 	}
 }
 
+static void explain_logprob_coverage(struct endpoint *x, const struct comparison *c, double minimum)
+{
+	if (c->logprob_items == 0)
+		snprintf(x->reason, sizeof(x->reason),
+			"delta_logprob, which the policy names, cannot be measured: neither side has an answer to a "
+			"multiple-choice item of these suites of which the right choice is known");
+	else
+		snprintf(x->reason, sizeof(x->reason),
+			"delta_logprob has the right choice's log-probability on both sides for %.1f%% of the "
+			"multiple-choice items (%" PRId64 " of %" PRId64 "), expected %g%%",
+			100 * x->coverage, c->logprob_n, c->logprob_items, 100 * minimum);
+}
+
 static struct endpoint judge_logprob(const struct policy *policy, const struct comparison *c)
 {
 	struct endpoint x = endpoint_begin(policy, "delta_logprob", policy->delta_logprob);
 	x.unit = "nat";
 	x.n = c->logprob_n;
-	x.coverage = (double)c->logprob_n / (double)c->logprob_items;
+	x.coverage = c->logprob_items ? (double)c->logprob_n / (double)c->logprob_items : 0;
 	if (c->logprob_n > 0)
 		x.drop = 0 - c->delta_logprob;
 	if (isfinite(c->logprob_error)) {
@@ -271,7 +280,7 @@ static struct endpoint judge_logprob(const struct policy *policy, const struct c
 		bound_mean(&x, c);
 	}
 	if (x.coverage < policy->min_coverage) {
-		explain_coverage(&x, c, policy->min_coverage);
+		explain_logprob_coverage(&x, c, policy->min_coverage);
 	} else if (!isfinite(c->logprob_error)) {
 		snprintf(x.reason, sizeof(x.reason),
 			"one multiple-choice item says nothing of the spread of its log-probability");
@@ -403,10 +412,7 @@ static void decide(struct verdict *v)
 static int check_policy(const struct verdict *v, const struct policy *policy, struct error *e)
 {
 	for (size_t i = 0; i < policy->n_suites; i++) {
-		bool found = false;
-		for (size_t j = 0; j < v->n_suites; j++)
-			found = found || strcmp(policy->suites[i].suite, v->suites[j].comparison.suite) == 0;
-		if (!found) {
+		if (!pairing_holds_suite(v->pairing, policy->suites[i].suite)) {
 			pairing_unknown_suite(v->pairing, policy->suites[i].suite, e);
 			return error_prefix(e, "%s", policy->file);
 		}
@@ -431,12 +437,13 @@ static int check_tiers(struct verdict *v, const struct policy *policy, struct er
 int verdict_make(const struct pairing *pairing, const struct policy *policy, struct verdict *out, struct error *e)
 {
 	TRY(verdict_compare(pairing, out, e));
+	TRY(pairing_check_overlap(pairing, e));
 	TRY(check_policy(out, policy, e));
 	out->policy = policy;
 	if (out->pooled.n == 0 && out->pooled.logprob_n == 0)
 		return nothing_to_compare(pairing, &out->pooled, e);
 	out->endpoints[out->n_endpoints++] = judge_table(policy, "pooled", policy->pooled, &out->pooled);
-	if (out->pooled.logprob_items > 0)
+	if (out->pooled.logprob_items > 0 || policy->names_delta_logprob)
 		out->endpoints[out->n_endpoints++] = judge_logprob(policy, &out->pooled);
 	for (size_t i = 0; i < out->n_suites; i++) {
 		const struct comparison *c = &out->suites[i].comparison;

@@ -48,8 +48,9 @@ struct verdict {
 	char caveat[320];              /* why these runs cannot pass (limited, not complete); empty: they can */
 	const struct policy *policy;   /* borrowed */
 	const struct pairing *pairing; /* borrowed: the items, for lists of flips */
-	struct comparison pooled;
-	struct endpoint endpoints[2]; /* pooled, then delta_logprob where there are multiple-choice items */
+	struct comparison pooled;      /* means nothing where the pairing has an overlap */
+	/* pooled, then delta_logprob where there are multiple-choice items, or where the policy names it */
+	struct endpoint endpoints[2];
 	size_t n_endpoints;
 	struct suite_verdict *suites;
 	size_t n_suites;
@@ -62,8 +63,8 @@ struct verdict {
  * was missing. *out is to be freed on failure, too. */
 int verdict_compare(const struct pairing *pairing, struct verdict *out, struct error *e);
 
-/* Compares and judges by the policy. ERR_USAGE when the policy names a suite that is not there, or lets nothing
- * decide. */
+/* Compares and judges by the policy. ERR_USAGE when two suites hold the same items, when the policy names a suite that
+ * neither side holds (one that was not chosen is left out), or lets nothing decide. */
 int verdict_make(const struct pairing *pairing, const struct policy *policy, struct verdict *out, struct error *e);
 
 /* Puts the A/A flip rates in: pairs of the baseline with another run of the same configuration. */

@@ -224,9 +224,14 @@ int verdict_json(const struct verdict *v, bool with_flips, struct buf *out, stru
 		judged(out, v);
 	side(out, "baseline", &v->pairing->baseline);
 	side(out, "candidate", &v->pairing->candidate);
-	begin(out, "pooled");
-	comparison_members(out, &v->pooled);
-	end(out);
+	if (v->pairing->overlap[0]) {
+		member(out, "pooled");
+		buf_append_text(out, "null");
+	} else {
+		begin(out, "pooled");
+		comparison_members(out, &v->pooled);
+		end(out);
+	}
 	begin(out, "suites");
 	for (size_t i = 0; i < v->n_suites; i++) {
 		const struct suite_verdict *suite = &v->suites[i];

@@ -176,8 +176,34 @@ static const struct {
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 0", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 1.5", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 3000000000", ERR_INPUT, "column \"max_tokens\""},
+	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 3e9", ERR_INPUT,
+		"column \"max_tokens\": expected a whole number from 1 to 2147483647"},
+	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 1e999", ERR_INPUT, "column \"max_tokens\""},
+	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': '7'", ERR_INPUT, "column \"max_tokens\""},
+	{GOOD "'check': 'number', 'expected': 1, 'tolerance': 1e999", ERR_INPUT, "\"tolerance\": expected a number"},
+	{GOOD "'check': 'number', 'expected': 1e999", ERR_INPUT, "\"expected\" is number, expected a number"},
+	{GOOD "'check': 'number', 'expected': 1, 'tolerence': 1", ERR_INPUT,
+		"unknown key \"tolerence\", expected of id, prompt, messages, check, expected, max_tokens, stop"},
+	{GOOD "'check': 'exact', 'expected': 'x', 'max_token': 5", ERR_INPUT, "unknown key \"max_token\""},
+	{"'id': 1, 'promt': 'p', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "unknown key \"promt\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'stop': ''", ERR_INPUT, "column \"stop\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'stop': ['a', 3]", ERR_INPUT, "column \"stop\""},
+};
+
+static const struct {
+	const char *first, *second;
+	bool refused;
+} id_pairs[] = {
+	{"1", "1", true},
+	{"1", "1.0", true},
+	{"1e2", "100", true},
+	{"'a'", "'a'", true},
+	{"''", "''", true},
+	{"1", "2", false},
+	{"1", "'1'", false},
+	{"'a'", "'ab'", false},
+	{"'a'", "'A'", false},
+	{"9007199254740993", "9007199254740992", false},
 };
 
 static const struct suite_options nothing;
@@ -201,6 +227,47 @@ START_TEST(bad_records_are_named)
 	ck_assert_int_eq(suite_open(path, &nothing, &suite, &test_error), bad_cases[_i].code);
 	ck_assert_msg(strstr(test_error.message, "my.jsonl:2: ") != NULL, "%s", test_error.message);
 	ck_assert_msg(strstr(test_error.message, bad_cases[_i].message) != NULL, "%s", test_error.message);
+}
+END_TEST
+
+/* One id twice in a file, also with others between. */
+START_TEST(doubled_ids_are_refused)
+{
+	struct suite *suite;
+	char members[512];
+	snprintf(members, sizeof(members),
+		"'id': %s, 'prompt': 'p', 'check': 'exact', 'expected': 'x'}\n"
+		"{'id': 'between', 'prompt': 'p', 'check': 'exact', 'expected': 'x'}\n"
+		"{'id': %s, 'prompt': 'p', 'check': 'exact', 'expected': 'x'",
+		id_pairs[_i].first, id_pairs[_i].second);
+	const char *path = exam_file("my.jsonl", members);
+	int status = suite_open(path, &nothing, &suite, &test_error);
+	ck_assert_msg(status == (id_pairs[_i].refused ? ERR_INPUT : 0), "%s %s", members, test_error.message);
+	if (status == 0)
+		suite_close(suite);
+	else
+		ck_assert_msg(strstr(test_error.message, "my.jsonl:4: \"id\" ") != NULL &&
+				strstr(test_error.message, " is that of line 2") != NULL,
+			"%s", test_error.message);
+}
+END_TEST
+
+/* A number is what it is worth, however it is written. */
+START_TEST(limits_are_numbers)
+{
+	static const struct {
+		const char *text;
+		int value;
+	} limits[] = {{"1e3", 1000}, {"1.0", 1}, {"2147483647", 2147483647}, {"1E9", 1000000000}, {"7", 7}};
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		struct suite *suite;
+		char members[200];
+		snprintf(members, sizeof(members), GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': %s",
+			limits[i].text);
+		CHECK_OK(suite_open(exam_file("e.jsonl", members), &nothing, &suite, &test_error));
+		ck_assert_int_eq(suite_item(suite, 0)->max_tokens, limits[i].value);
+		suite_close(suite);
+	}
 }
 END_TEST
 
@@ -271,6 +338,8 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(checks, a_pattern_that_takes_too_long);
 	TCase *files = test_case(suite, "files", 0);
 	tcase_add_loop_test(files, bad_records_are_named, 0, COUNT(bad_cases));
+	tcase_add_loop_test(files, doubled_ids_are_refused, 0, COUNT(id_pairs));
+	tcase_add_test(files, limits_are_numbers);
 	tcase_add_test(files, files_are_found_and_named);
 	tcase_add_test(files, a_record_has_its_own_stops_and_limit);
 	tcase_add_test(files, truncated_answers_fail);

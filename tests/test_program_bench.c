@@ -309,8 +309,9 @@ START_TEST(deadline_is_an_error_of_its_item)
 		"sample GROUP BY 1, 2, 3, 4",
 		"arc_easy|error|null|1|30\nrecall|error|null|1|30\n");
 	o = RUN("generate", "--prompt", "Once", "--deadline", "1e-9", "--json");
-	expect_exit(&o, 0);
+	expect_exit(&o, 4);
 	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "\"finish_reason\": \"timeout\""));
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.err), "1 of 1 prompts ran into the deadline of 1e-09 s"));
 	outcome_free(&o);
 }
 END_TEST

@@ -84,6 +84,73 @@ START_TEST(nothing_measured)
 }
 END_TEST
 
+/* ---- What stays of a gate that could not judge ---- */
+
+static const struct {
+	const char *arguments[6]; /* beyond the two sides and the files */
+	const char *candidate;    /* NULL: one that can be judged */
+	int exit_code;
+	const char *message;
+} unjudged[] = {
+	{{NULL}, "", 5, "holds no answers"},
+	{{"--suite", "gms8k"}, NULL, 2, "'gms8k'"},
+	{{"--policy", "/nowhere.json"}, NULL, 2, "/nowhere.json"},
+	{{"--margin", "0,8"}, NULL, 2, "--margin: '0,8'"},
+	{{"--no-such-option"}, NULL, 2, "--no-such-option"},
+};
+
+/* Files of before say the error, whatever it is and wherever on the command line they are named. */
+START_TEST(nothing_of_before_stays)
+{
+	static const char *const options[] = {"--junit", "--markdown", "--html"};
+	static const char *const pieces[] = {"<error type=\"error\"", "**ERROR**, nothing was judged", "✗ ERROR"};
+	struct table_files f = write_table(passes);
+	if (unjudged[_i].candidate)
+		f.candidate = test_write_file("none.jsonl", unjudged[_i].candidate, strlen(unjudged[_i].candidate));
+	char variable[4200];
+	const char *folder = scratch_folder(), *summary = path_in(folder, "summary.md"), *files[COUNT(options)];
+	snprintf(variable, sizeof(variable), "GITHUB_STEP_SUMMARY=%s", summary);
+	struct call c = {.arguments = {"gate"}, .environment = {variable}};
+	int n = 1;
+	for (int i = 0; unjudged[_i].arguments[i]; i++)
+		c.arguments[n++] = unjudged[_i].arguments[i];
+	for (int i = 0; i < COUNT(options); i++) {
+		files[i] = path_in(folder, options[i] + 2);
+		overwrite(files[i], "PASS", 4);
+		c.arguments[n++] = options[i];
+		c.arguments[n++] = files[i];
+	}
+	const char *const sides[] = {"--baseline", f.baseline, "--candidate", f.candidate};
+	for (int i = 0; i < COUNT(sides); i++)
+		c.arguments[n++] = sides[i];
+	EXPECT_FAILURE(program_run(&c), unjudged[_i].exit_code, unjudged[_i].message);
+	for (int i = 0; i <= COUNT(options); i++) {
+		struct buf content = test_read_file(i < COUNT(options) ? files[i] : summary);
+		expect_in(&content, pieces[i < COUNT(options) ? i : 1]);
+		ck_assert_ptr_null(strstr(buf_text(&content), "PASS"));
+		buf_free(&content);
+	}
+}
+END_TEST
+
+/* ---- Policies ---- */
+
+START_TEST(suites_that_are_left_out_are_said)
+{
+	static const char text[] = "{\"suites\": {\"a\": {\"margin\": 2}, \"b\": {}}, \"delta_logprob\": {}}";
+	const char *policy = test_write_file("policy.json", text, sizeof(text) - 1);
+	struct buf baseline = {0}, candidate = {0};
+	append_table(&baseline, &candidate, "a", passes);
+	append_table(&baseline, &candidate, "b", fails);
+	struct outcome o = GATE(write_files(&baseline, &candidate), "--policy", policy, "--suite", "A");
+	expect_exit(&o, 3);
+	expect_in(&o.err, "left out by --suite, not judged: b\n");
+	expect_in(&o.out, "delta_logprob  critical     0");
+	expect_in(&o.out, "inconclusive: delta_logprob, which the policy names, cannot be measured");
+	outcome_free(&o);
+}
+END_TEST
+
 static const struct {
 	const char *arguments[8];
 	int exit_code;
@@ -220,6 +287,32 @@ START_TEST(one_item_word_by_word)
 }
 END_TEST
 
+/* A subject alone and within its group, twice: each is shown, none is pooled, and either can be chosen. */
+START_TEST(suites_that_overlap)
+{
+	const char *db = path_in(scratch_folder(), "a.db");
+	for (int i = 0; i < 2; i++) {
+		struct outcome o = RUN("run", "--suite", "mmlu,mmlu_animal_classes", "--db", db, "--quiet");
+		expect_exit(&o, 0);
+		outcome_free(&o);
+	}
+	struct outcome o = RUN("compare", "1", "2", "--db", db);
+	expect_exit(&o, 0);
+	expect_in(&o.out, "\nmmlu_animal_classes   40");
+	expect_in(&o.out, "No pooled row: suites mmlu and mmlu_animal_classes hold the same items");
+	ck_assert_ptr_null(strstr(buf_text(&o.out), "\npooled"));
+	outcome_free(&o);
+	EXPECT_FAILURE(RUN("gate", "--baseline", "1", "--candidate", "2", "--db", db), 2,
+		"suites mmlu and mmlu_animal_classes hold the same items", "--suite");
+	EXPECT_FAILURE(RUN("gate", "--plan", "--baseline", "1", "--db", db), 2, "hold the same items");
+	o = RUN("gate", "--baseline", "1", "--candidate", "2", "--db", db, "--suite", "mmlu");
+	expect_exit(&o, 0);
+	/* what stands beside the flips is of the same items */
+	expect_in(&o.out, "A/A: the baseline against another run of itself flips 0.00% of 480 items.");
+	outcome_free(&o);
+}
+END_TEST
+
 START_TEST(plans)
 {
 	struct outcome o = RUN("gate", "--plan", "--suite", "gsm8k,arc_easy", "--json");
@@ -237,6 +330,8 @@ START_TEST(plans)
 	json_free(d);
 	outcome_free(&o);
 	struct table_files f = write_table(passes);
+	EXPECT_FAILURE(RUN("gate", "--plan", "--suite", "mmlu,mmlu_animal_classes"), 2,
+		"suites mmlu and mmlu_animal_classes hold the same items");
 	o = RUN("gate", "--plan", "--baseline", f.baseline);
 	expect_exit(&o, 0);
 	expect_in(&o.out, "pooled    critical  2000");
@@ -250,6 +345,8 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(t, verdicts_are_printed_and_are_the_exit_code);
 	tcase_add_test(t, files_are_written);
 	tcase_add_test(t, nothing_measured);
+	tcase_add_loop_test(t, nothing_of_before_stays, 0, COUNT(unjudged));
+	tcase_add_test(t, suites_that_are_left_out_are_said);
 	tcase_add_loop_test(t, what_is_wrong_with_a_call, 0, COUNT(usages));
 	t = test_case(suite, "surroundings", 240);
 	tcase_add_test(t, locales_change_nothing);
@@ -258,4 +355,5 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(t, comparisons_as_json);
 	tcase_add_test(t, one_item_word_by_word);
 	tcase_add_test(t, plans);
+	tcase_add_test(t, suites_that_overlap);
 }

@@ -149,6 +149,16 @@ static const struct {
 	{"metrics that are none", ARC, "\"metrics\": [", "\"metrics\": [1, ", {ARC ":1", "metrics"}},
 	{"no filter", ARC, "\"filter\": \"none\"", "\"filter\": 1", {ARC ":1", "filter"}},
 	{"filters that disagree", GSM8K, "\"doc_hash\": \"3f58", "\"doc_hash\": \"0f58", {GSM8K ":4", "doc_hash"}},
+	{"a mean that is another", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": 0.5",
+		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 0.5, expected the mean of the samples, 1.0"}},
+	{"a value that is another", ARC, "\"acc\": 1.0", "\"acc\": 0.0",
+		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 1.0, expected the mean of the samples, 0.6666"}},
+	{"another prompt", ARC, "\"arg_0\": \"Question", "\"arg_0\": \"Guess",
+		{ARC ":1", "\"prompt_hash\" is a4cf9c167dd9af55, expected "}},
+	{"a document without a filter", GSM8K, "{\"doc_id\": 0", "{\"doc_id\": 7",
+		{GSM8K, "document 0 stands on 1 lines and document 1 on 2"}},
+	{"a filter without a document", GSM8K, "\"filter\": \"flexible-extract\"", "\"filter\": \"other\"",
+		{RESULTS ": gsm8k", GSM8K, "\"exact_match,other\" of 1 documents, expected all 3"}},
 	{"an abyss", ARC, "",
 		MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS MANY_BRACKETS
 			MANY_BRACKETS MANY_BRACKETS,
@@ -164,11 +174,23 @@ START_TEST(hostile_files_are_refused_by_name)
 	const char *pieces[4] = {NULL};
 	memcpy(pieces, hostile[_i].pieces, sizeof(hostile[_i].pieces));
 	expect_failure(o, 2, pieces);
-	expect_sql(db, "SELECT count(*) FROM run WHERE status = 'complete'", "0\n");
+	expect_sql(db, "SELECT count(*) FROM run", "0\n");
 	/* what is whole again can be imported */
 	file_copy(path_in(golden_path("harness/pocket"), hostile[_i].file), path_in(folder, hostile[_i].file));
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT count(*) FROM sample JOIN run USING (run_id) WHERE run.status = 'complete'", "6\n");
+}
+END_TEST
+
+/* What the configuration says is no mean is not taken for one. */
+START_TEST(only_means_are_computed_again)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	file_change(path_in(folder, RESULTS), "\"acc,none\": 1.0", "\"acc,none\": 0.5");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, "acc,none");
+	file_change(path_in(folder, RESULTS), "\"aggregation\": \"mean\"", "\"aggregation\": \"median\"");
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	expect_sql(db, "SELECT value FROM suite_result WHERE metric = 'acc,none'", "0.5\n");
 }
 END_TEST
 
@@ -327,6 +349,145 @@ START_TEST(other_data_than_the_run_had_are_refused)
 }
 END_TEST
 
+#define SAME_PROMPTS                                                                                                   \
+	"SELECT count(*), sum(a.response = b.response), sum(a.metrics = b.metrics) FROM sample a JOIN sample b USING " \
+	"(suite, task, doc_id, doc_hash, prompt_hash, target_hash) WHERE a.run_id = 1 AND b.run_id = 2"
+
+START_TEST(made_documents_come_back_as_they_went)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	expect_done(RUN("run", "--suite", "recall:400", "--limit", "2", "--db", db));
+	expect_done(RUN("export", "--lm-eval", out, "1", "--db", db));
+	/* the harness puts a task's name into a file's as it is */
+	find_in(find_in(out, ""), "samples_recall:400_2");
+	expect_done(RUN("import", "--lm-eval", out, "--db", db));
+	expect_sql(db, SAME_PROMPTS, "2|2|2\n");
+}
+END_TEST
+
+static const char chat_template[] = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+				    "{{ strftime_now('%d %B %Y') }}{% if add_generation_prompt %} [assistant] {% endif "
+				    "%}";
+
+/* What --template, --date and --system-instruction made of the prompts is made again. */
+START_TEST(chat_runs_are_exported_as_they_were_asked)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	const char *template = test_write_file("t.jinja", chat_template, strlen(chat_template));
+	expect_done(RUN("run", "--suite", "gsm8k,arc_easy", "--limit", "2", "--fewshot", "2", "--db", db,
+		"--apply-chat-template", "--fewshot-as-multiturn", "false", "--system-instruction", "Be brief.",
+		"--template", template, "--date", "2025-02-01"));
+	expect_done(RUN("export", "--lm-eval", out, "1", "--db", db));
+	expect_done(RUN("import", "--lm-eval", out, "--db", db));
+	expect_sql(db, SAME_PROMPTS, "4|4|4\n");
+
+	const char *model = find_in(out, "");
+	struct buf lines = test_read_file(find_in(model, "samples_arc_easy_"));
+	struct str rest = buf_str(&lines);
+	struct json_document *line = parse_line(&rest);
+	const struct json *prompt = json_path(json_root(line), "arguments/gen_args_1/arg_0");
+	const struct json *choice = json_path(json_root(line), "arguments/gen_args_1/arg_1");
+	ck_assert(str_starts_with(prompt->text, str_of("[system] Be brief.\n[user] Question: ")));
+	ck_assert(str_find(prompt->text, str_of("\n01 February 2025 [assistant] "), 0) != SIZE_MAX);
+	/* in a conversation nothing stands between prompt and choice */
+	ck_assert_msg(str_is(choice->text, "a pen"), "%.*s", STR_ARG(choice->text));
+	json_free(line);
+	buf_free(&lines);
+
+	struct buf text = test_read_file(find_in(model, "results_"));
+	struct json_document *results = parse(buf_str(&text));
+	ck_assert(str_is(json_path(json_root(results), "system_instruction")->text, "Be brief."));
+	ck_assert(str_is(json_path(json_root(results), "chat_template")->text, chat_template));
+	/* printf '%s' 'Be brief.' | sha256sum */
+	ck_assert(str_is(json_path(json_root(results), "system_instruction_sha")->text,
+		"213c22ed7234eb11116e1e88f314c73cb3a019b5c87fe224b6ce5665bd9ec50e"));
+	ck_assert(json_is(json_path(json_root(results), "fewshot_as_multiturn"), JSON_FALSE));
+	json_free(results);
+	buf_free(&text);
+}
+END_TEST
+
+START_TEST(a_system_instruction_needs_no_template)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	expect_done(RUN("run", "--suite", "arc_easy", "--limit", "2", "--system-instruction", "Be brief.", "--db", db));
+	expect_done(RUN("export", "--lm-eval", out, "1", "--db", db));
+	expect_done(RUN("import", "--lm-eval", out, "--db", db));
+	expect_sql(db, SAME_PROMPTS, "2|2|2\n");
+}
+END_TEST
+
+START_TEST(the_model_of_the_prompts_must_be_there)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *model = pocket_copy();
+	const char *tokenizer = path_in(model, "tokenizer_config.json");
+	expect_done(
+		RUN("run", "--model", model, "--suite", "gsm8k", "--limit", "1", "--apply-chat-template", "--db", db));
+	expect_done(RUN("run", "--model", model, "--suite", "gsm8k", "--limit", "1", "--db", db));
+	file_change(tokenizer, "<|im_start|>assistant", "<|im_start|>model");
+	EXPECT_FAILURE(RUN("export", "--lm-eval", folder, "1", "--db", db), 2, model, "chat template", "run 1");
+	char gone[4096];
+	snprintf(gone, sizeof(gone), "%s-gone", model);
+	ck_assert_int_eq(rename(model, gone), 0);
+	EXPECT_FAILURE(RUN("export", "--lm-eval", folder, "1", "--db", db), 2, model, "not there any more");
+	/* plain prompts need no model */
+	expect_done(RUN("export", "--lm-eval", folder, "2", "--db", db));
+	ck_assert_int_eq(rename(gone, model), 0);
+}
+END_TEST
+
+static const char exam[] = "{\"id\": 1, \"prompt\": \"Question: What is the capital of France?\\nAnswer:\", \"check\": "
+			   "\"exact\", \"expected\": \"Paris\", \"stop\": \"\\n\", \"max_tokens\": 8}\n";
+
+START_TEST(suites_of_no_harness_task_are_left_out)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	char suites[4096];
+	snprintf(suites, sizeof(suites), "toolcall_multiple,gsm8k,%s",
+		test_write_file("Capitals.jsonl", exam, strlen(exam)));
+	expect_done(RUN("run", "--suite", suites, "--limit", "1", "--db", db));
+	struct outcome o = RUN("export", "--lm-eval", out, "1", "--db", db);
+	expect_exit(&o, 0);
+	ck_assert_msg(strstr(buf_text(&o.err), "1 answers written") &&
+			strstr(buf_text(&o.err), ": toolcall_multiple, Capitals\n"),
+		"%s", buf_text(&o.err));
+	outcome_free(&o);
+	find_in(find_in(out, ""), "samples_gsm8k_");
+	expect_done(RUN("run", "--suite", strrchr(suites, ',') + 1, "--db", db));
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "2", "--db", db), 5, "run 2", "holds: Capitals");
+}
+END_TEST
+
+static void store_change(const char *db, const char *statement)
+{
+	sqlite3 *handle = NULL;
+	ck_assert_int_eq(sqlite3_open(db, &handle), SQLITE_OK);
+	ck_assert_msg(sqlite3_exec(handle, statement, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(handle));
+	sqlite3_close(handle);
+}
+
+/* The harness's files have no word for them: read in again they would be whole runs. */
+START_TEST(parts_of_runs_are_not_exported)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	static const char *const states[] = {"interrupted", "failed", "running"};
+	expect_done(RUN("run", "--suite", "arc_easy", "--shard", "1/100", "--db", db));
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "1", "--db", db), 2, "run 1 is a shard", "db merge");
+	expect_done(RUN("run", "--suite", "arc_easy", "--limit", "1", "--db", db));
+	for (int i = 0; i < COUNT(states); i++) {
+		char statement[256];
+		snprintf(statement, sizeof(statement), "UPDATE run SET status = '%s' WHERE run_id = 2", states[i]);
+		store_change(db, statement);
+		/* the process that was running it is no more */
+		EXPECT_FAILURE(RUN("export", "--lm-eval", out, "2", "--db", db), 2, "run 2 is",
+			i == 2 ? "interrupted" : states[i], "expected a complete one");
+	}
+	ck_assert_int_ne(access(out, F_OK), 0);
+	store_change(db, "UPDATE run SET status = 'complete'");
+	expect_done(RUN("export", "--lm-eval", out, "2", "--db", db));
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *in = test_case(suite, "import", 120), *out = test_case(suite, "export", 120);
@@ -334,8 +495,15 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(in, the_same_files_are_imported_once);
 	tcase_add_test(in, tasks_of_groups_are_tasks_of_the_topmost_one);
 	tcase_add_loop_test(in, hostile_files_are_refused_by_name, 0, COUNT(hostile));
+	tcase_add_test(in, only_means_are_computed_again);
 	tcase_add_test(in, what_is_typed_wrongly_is_said);
 	tcase_add_test(out, an_exported_run_is_what_the_harness_wrote);
 	tcase_add_test(out, groups_come_back_as_they_went);
+	tcase_add_test(out, made_documents_come_back_as_they_went);
+	tcase_add_test(out, chat_runs_are_exported_as_they_were_asked);
+	tcase_add_test(out, a_system_instruction_needs_no_template);
+	tcase_add_test(out, the_model_of_the_prompts_must_be_there);
+	tcase_add_test(out, suites_of_no_harness_task_are_left_out);
+	tcase_add_test(out, parts_of_runs_are_not_exported);
 	tcase_add_test(out, other_data_than_the_run_had_are_refused);
 }

@@ -73,8 +73,36 @@ START_TEST(shards_are_refused)
 	static const char *const wrong[] = {"0/2", "3/2", "2", "1/0", "a/b", "1/2/3", "-1/2", "1/ 2", "1/5000"};
 	for (int i = 0; i < COUNT(wrong); i++)
 		EXPECT_FAILURE(RUN("run", "--shard", wrong[i], "--dry-run"), 2, "--shard", "expected I/N");
-	EXPECT_FAILURE(
-		RUN("run", "--limit", "1", "--shard", "2/2", "--dry-run"), 5, "nothing to evaluate", "--shard 2/2");
+}
+END_TEST
+
+/* A split into more parts than there are documents joins like any other. */
+START_TEST(shards_may_be_empty)
+{
+	const char *folder = scratch_folder();
+	const char *whole = path_in(folder, "whole.db"), *all = path_in(folder, "new/all.db");
+	const char *parts[] = {path_in(folder, "1.db"), path_in(folder, "2.db"), path_in(folder, "3.db")};
+	static const char *const shards[] = {"1/3", "2/3", "3/3"};
+	run_ok(RUN("run", "--limit", "2", VARIANTS, "--quiet", "--db", whole));
+	for (int i = 0; i < 3; i++) {
+		struct outcome o = RUN("run", "--limit", "2", VARIANTS, "--db", parts[i], "--shard", shards[i]);
+		expect_exit(&o, 0);
+		ck_assert_msg((strstr(buf_text(&o.err), "shard 3 of 3 holds none of the items") != NULL) == (i == 2),
+			"%s", buf_text(&o.err));
+		outcome_free(&o);
+	}
+	expect_sql(parts[2], "SELECT status, for_gating, (SELECT count(*) FROM sample) FROM run", "complete|0|0\n");
+	EXPECT_FAILURE(RUN("db", "merge", "--db", all, parts[0], parts[1]), 2, "shards are missing: 3/3");
+	/* what was refused leaves no store behind */
+	ck_assert_int_ne(access(all, F_OK), 0);
+	run_ok(RUN("db", "merge", "--db", all, parts[2], parts[0], parts[1]));
+	struct buf expected = answers(whole, 1), joined = answers(all, 1);
+	expect_same(&joined, &expected);
+	buf_free(&expected);
+	buf_free(&joined);
+	/* nor does it take one away that was there */
+	EXPECT_FAILURE(RUN("db", "merge", "--db", all, parts[0]), 2, "shards are missing");
+	ck_assert_int_eq(sql_int(all, "SELECT count(*) FROM run"), 1);
 }
 END_TEST
 
@@ -191,6 +219,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(shards, shards_make_the_whole);
 	tcase_add_test(shards, shards_of_one_store);
 	tcase_add_test(shards, shards_are_refused);
+	tcase_add_test(shards, shards_may_be_empty);
 
 	TCase *store = test_case(suite, "store", 120);
 	tcase_add_test(store, db_commands);

@@ -288,7 +288,7 @@ static const struct {
 	{{"run", "--deadline", "-1"}, 2, "--deadline", "'-1'"},
 	{{"run", "--deadline", "soon"}, 2, "--deadline", "'soon'"},
 	{{"run", "--guard", "most"}, 2, "--guard", "'most'"},
-	{{"run", "--guard", "digest"}, 2, "--guard digest", "none"},
+	{{"run", "--guard-mode", "soft"}, 2, "--guard-mode", "'soft'"},
 	{{"run", "--color", "blue"}, 2, "--color", "'blue'"},
 	{{"run", "--data", "/nonexistent/d", "--suite", "gsm8k"}, 2, "/nonexistent/d", "no such folder"},
 	{{"run", "--data", SOURCE_DIR}, 2, "--suite", SOURCE_DIR},

@@ -461,6 +461,34 @@ START_TEST(the_oldest_request_is_never_preempted)
 }
 END_TEST
 
+/* Pools of exactly what a request needs, with part of its prompt in the cache: it does without the copy. */
+START_TEST(a_request_may_need_every_page)
+{
+	static const char *const both[] = {"bf16/bf16", "bf16/bf16>bf16/bf16"};
+	int32_t tokens[LONGEST];
+	struct output got, expected;
+
+	for (int p = 0; p < 8; p++) {
+		struct engine_request r = prompt_request(tokens, p);
+		int pages = (r.n_tokens + GENERATE - 1 + 15) / 16;
+		struct engine_config config = {.threads = 1,
+			.kv_memory = page_bytes(both[_i]) * (uint64_t)(pages + 1),
+			.no_prefix_cache = true};
+		struct engine *plain = open_with(POCKET, both[_i], config);
+		batch_ask(plain, p, 1, false, &expected);
+		engine_close(plain);
+		config.no_prefix_cache = false;
+		for (int n = 1; n < r.n_tokens; n++) {
+			struct engine *exact = open_with(POCKET, both[_i], config);
+			prefix_put(exact, tokens, n);
+			batch_ask(exact, p, 1, false, &got);
+			same(&got, &expected, 0, 1, "a pool of exactly its pages");
+			engine_close(exact);
+		}
+	}
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	double limit = is_long() ? 3600 : 120;
@@ -475,6 +503,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(split, a_split_hands_over_what_is_not_there);
 	tcase_add_loop_test(split, an_answer_is_reused_by_its_own_writer_alone, 0, 4);
 	tcase_add_test(reuse, what_is_asked_twice_is_computed_once);
+	tcase_add_loop_test(reuse, a_request_may_need_every_page, 0, 2);
 	tcase_add_test(reuse, an_aborted_request_leaves_nothing);
 	tcase_add_test(reuse, a_deadline_ends_a_request);
 	tcase_add_test(reuse, the_oldest_request_is_never_preempted);

@@ -6,6 +6,7 @@
 #include "reports/github.h"
 #include "reports/junit.h"
 #include "reports/markdown.h"
+#include "reports/report_html.h"
 #include "reports/verdict_json.h"
 #include "tests/verdict_fixture.h"
 
@@ -206,6 +207,24 @@ START_TEST(no_answer_breaks_the_markdown)
 }
 END_TEST
 
+/* A p that four digits cannot tell from nothing, and a number of items that is none. */
+START_TEST(small_and_missing_numbers)
+{
+	struct judged j;
+	struct buf out = {0};
+	judge_table(&j, (struct paired_table){9000, 0, 0, 4340}, 1);
+	CHECK_OK(verdict_markdown(&j.verdict, &out, &test_error));
+	ck_assert_int_eq(j.verdict.outcome, OUTCOME_PASS);
+	const char *row = strstr(buf_text(&out), "| pooled | points | ✓ pass |");
+	ck_assert_ptr_nonnull(row);
+	char line[400];
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(row, "\n"), row);
+	ck_assert_msg(strstr(line, "| 1.00 | &#60;0.0001 | &#60;0.0001 | – |") != NULL, "%s", line);
+	buf_free(&out);
+	judged_free(&j);
+}
+END_TEST
+
 START_TEST(json_keeps_every_character)
 {
 	struct judged j;
@@ -325,6 +344,14 @@ END_TEST
 START_TEST(what_could_not_run_is_an_error)
 {
 	struct buf out = {0};
+	CHECK_OK(report_html_write_error("gate", "no <run> & |that|", &out, &test_error));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "no &lt;run&gt; &amp; |that|"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "</html>"));
+	buf_clear(&out);
+	CHECK_OK(markdown_write_error("gate", "no <run> & |that|", &out, &test_error));
+	ck_assert_str_eq(
+		buf_text(&out), "## gate\n\n**ERROR**, nothing was judged: no &#60;run&#62; &#38; &#124;that&#124;\n");
+	buf_clear(&out);
 	CHECK_OK(junit_write_error("no <run> '\x1b' & \"that\"\nhere", &out, &test_error));
 	struct xml x = xml_parse(&out);
 	ck_assert_int_eq(x.elements[ERROR], 1);
@@ -422,6 +449,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(t, no_answer_breaks_the_xml);
 	tcase_add_test(t, no_answer_breaks_the_markdown);
 	tcase_add_test(t, json_keeps_every_character);
+	tcase_add_test(t, small_and_missing_numbers);
 	t = test_case(suite, "junit", 0);
 	tcase_add_test(t, cases_have_names_of_their_own);
 	tcase_add_test(t, results_of_cases);

@@ -7,6 +7,7 @@
 
 #include "datasets/records.h"
 #include "engine/base/file.h"
+#include "engine/base/json_number.h"
 #include "evals/exam_check.h"
 #include "evals/suite_type.h"
 
@@ -75,7 +76,8 @@ static int append_conversation(struct conversation *c, const struct json *doc, s
 		return error_set(e, ERR_INPUT, "a \"prompt\" and \"messages\": expected one of them");
 	if (messages) {
 		if (!json_is(messages, JSON_ARRAY))
-			return error_set(e, ERR_INPUT, "column \"messages\" is %s, expected array", json_type_name(messages));
+			return error_set(
+				e, ERR_INPUT, "column \"messages\" is %s, expected array", json_type_name(messages));
 		TRY(conversation_append(c, messages, e));
 		return 1;
 	}
@@ -83,6 +85,29 @@ static int append_conversation(struct conversation *c, const struct json *doc, s
 		return 0;
 	TRY(append_user(c, doc, e));
 	return 1;
+}
+
+/* A key that is spelled otherwise would be a check that is not carried out. */
+static int check_keys(const struct json *doc, struct error *e)
+{
+	static const char *const keys[] = {
+		"id", "prompt", "messages", "check", "expected", "max_tokens", "stop", "value", "tolerance", "tools"};
+	enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+	JSON_EACH (member, doc) {
+		int k = 0;
+		while (k < KEYS && !str_is(member->key, keys[k]))
+			k++;
+		if (k < KEYS)
+			continue;
+		struct buf known = {0};
+		for (k = 0; k < KEYS; k++)
+			buf_printf(&known, "%s%s", k ? ", " : "", keys[k]);
+		error_set(e, ERR_INPUT, "unknown key \"%.*s\", expected of %s",
+			(int)(member->key.length < 80 ? member->key.length : 80), member->key.data, buf_text(&known));
+		buf_free(&known);
+		return ERR_INPUT;
+	}
+	return 0;
 }
 
 static int check_id(const struct json *doc, struct error *e)
@@ -96,11 +121,11 @@ static int check_id(const struct json *doc, struct error *e)
 static int read_max_tokens(const struct json *doc, int *out, struct error *e)
 {
 	const struct json *node = json_get(doc, "max_tokens");
-	int64_t value;
 	if (!node)
 		return 0;
-	if (!json_is(node, JSON_NUMBER) || !json_int64(node, &value) || value < 1 || value > INT_MAX)
-		return error_set(e, ERR_INPUT, "column \"max_tokens\": expected a whole number of 1 or more");
+	double value = json_is(node, JSON_NUMBER) && json_is_integral(node) ? json_double(node) : 0;
+	if (!(value >= 1 && value <= INT_MAX))
+		return error_set(e, ERR_INPUT, "column \"max_tokens\": expected a whole number from 1 to %d", INT_MAX);
 	*out = (int)value;
 	return 0;
 }
@@ -152,6 +177,53 @@ static int judge(const struct suite_item *item, const struct answer *answer, str
 }
 
 /* ---- The file ---- */
+
+static int compare_ids(const struct json *a, const struct json *b)
+{
+	if (a->type != b->type)
+		return a->type < b->type ? -1 : 1;
+	if (a->type == JSON_NUMBER)
+		return (int)json_number_compare(a, b);
+	size_t common = a->text.length < b->text.length ? a->text.length : b->text.length;
+	int order = common ? memcmp(a->text.data, b->text.data, common) : 0;
+	return order ? order : (a->text.length > b->text.length) - (a->text.length < b->text.length);
+}
+
+static int compare_records(const void *left, const void *right)
+{
+	const struct record *a = *(const struct record *const *)left, *b = *(const struct record *const *)right;
+	int order = compare_ids(json_get(a->doc, "id"), json_get(b->doc, "id"));
+	return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+/* Known keys, and one question for each id. Records without an id, or with one of another type, are left to
+ * check_id. */
+static int check_records(const struct records *r, struct error *e)
+{
+	const struct record **order = mem_calloc(r->count, sizeof(*order), e);
+	size_t n = 0;
+	if (!order)
+		return ERR_MEMORY;
+	int status = 0;
+	for (size_t i = 0; i < r->count && status == 0; i++) {
+		const struct json *id = json_get(r->items[i].doc, "id");
+		if (check_keys(r->items[i].doc, e) < 0)
+			status = error_prefix(e, "%s:%zu", r->path, r->items[i].line);
+		if (json_is(id, JSON_STRING) || json_is(id, JSON_NUMBER))
+			order[n++] = &r->items[i];
+	}
+	if (n)
+		qsort(order, n, sizeof(*order), compare_records);
+	for (size_t i = 1; i < n && status == 0; i++) {
+		const struct json *id = json_get(order[i]->doc, "id");
+		if (compare_ids(json_get(order[i - 1]->doc, "id"), id) == 0)
+			status = error_set(e, ERR_INPUT, "%s:%zu: \"id\" %.*s is that of line %zu, expected another",
+				r->path, order[i]->line, (int)(id->text.length < 80 ? id->text.length : 80),
+				id->text.data, order[i - 1]->line);
+	}
+	free(order);
+	return status;
+}
 
 /* The path as it is, or below the data folder. */
 static int find_file(const char *path, const char *folder, char **out, struct error *e)
@@ -206,6 +278,7 @@ const struct suite_type suite_type_exam = {
 	.max_tokens = DEFAULT_MAX_TOKENS,
 	.append_question = append_question,
 	.append_conversation = append_conversation,
+	.check_records = check_records,
 	.read_content = read_content,
 	.judge = judge,
 };

@@ -1,0 +1,126 @@
+#include "evals/harness_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/buf.h"
+
+enum { MOST_METRICS = 256 }; /* with their filters */
+
+struct harness_sum {
+	char *name; /* "acc,none"; owned */
+	double sum; /* NaN: of one document it is no number */
+	int64_t documents;
+};
+
+void harness_sums_free(struct harness_sums *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->items[i].name);
+	free(s->items);
+	*s = (struct harness_sums){0};
+}
+
+static struct harness_sum *find(struct harness_sums *s, struct str name, struct error *e)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (str_is(name, s->items[i].name))
+			return &s->items[i];
+	if (s->count == MOST_METRICS) {
+		error_set(e, ERR_INPUT, "more than %d metrics of one task", MOST_METRICS);
+		return NULL;
+	}
+	if (s->count == s->capacity) {
+		size_t capacity = s->capacity ? 2 * s->capacity : 8;
+		struct harness_sum *grown = reallocarray(s->items, capacity, sizeof(*grown));
+		if (!grown) {
+			error_set(e, ERR_MEMORY, "no memory for %zu metrics", capacity);
+			return NULL;
+		}
+		s->items = grown;
+		s->capacity = capacity;
+	}
+	char *copy = strndup(name.data, name.length);
+	if (!copy) {
+		error_set(e, ERR_MEMORY, "no memory for the name of a metric");
+		return NULL;
+	}
+	s->items[s->count] = (struct harness_sum){.name = copy};
+	return &s->items[s->count++];
+}
+
+int harness_sums_add(struct harness_sums *s, const struct store_sample *sample, struct error *e)
+{
+	struct json_document *metrics = NULL;
+	int status = json_parse(sample->metrics, "metrics", JSON_LAST_KEY_WINS, &metrics, e);
+	JSON_EACH (value, status == 0 ? json_root(metrics) : NULL) {
+		if (value->shadowed)
+			continue;
+		struct harness_sum *sum = find(s, value->key, e);
+		if (!sum) {
+			status = e->code;
+			break;
+		}
+		sum->sum += json_is(value, JSON_NUMBER) ? json_double(value) : (double)NAN;
+		sum->documents++;
+	}
+	json_free(metrics);
+	return status;
+}
+
+/* What the harness averages where a task's configuration does not say. */
+static bool is_mean_by_default(struct str metric)
+{
+	static const char *const means[] = {"acc", "acc_norm", "exact_match"};
+	for (size_t i = 0; i < sizeof(means) / sizeof(means[0]); i++)
+		if (str_is(metric, means[i]))
+			return true;
+	return false;
+}
+
+static bool is_mean(struct str metric, const struct json *config)
+{
+	JSON_EACH (entry, json_get(config, "metric_list")) {
+		const struct json *name = json_get(entry, "metric"), *how = json_get(entry, "aggregation");
+		if (json_is(name, JSON_STRING) && str_equal(name->text, metric) && how)
+			return json_is(how, JSON_STRING) && str_is(how->text, "mean");
+	}
+	return is_mean_by_default(metric);
+}
+
+static void append_value(struct buf *out, const char *before, double value)
+{
+	buf_append_text(out, before);
+	json_write_double_or_null(value, out);
+}
+
+static int check_mean(const struct harness_sum *sum, double reported, struct error *e)
+{
+	double mean = sum->sum / (double)sum->documents;
+	struct buf text = {0};
+	if (isnan(mean) || fabs(mean - reported) <= 1e-9 * fabs(reported))
+		return 0;
+	append_value(&text, "is ", reported);
+	append_value(&text, ", expected the mean of the samples, ", mean);
+	int status = error_set(
+		e, ERR_INPUT, "\"%.200s\" %s of %" PRId64 " documents", sum->name, buf_text(&text), sum->documents);
+	buf_free(&text);
+	return status;
+}
+
+int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
+	const struct json *config, struct error *e)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		const struct harness_sum *sum = &s->items[i];
+		const struct json *reported = json_get(results, sum->name);
+		if (sum->documents != documents)
+			return error_set(e, ERR_INPUT,
+				"the samples hold \"%.200s\" of %" PRId64 " documents, expected all %" PRId64,
+				sum->name, sum->documents, documents);
+		if (json_is(reported, JSON_NUMBER) && is_mean((struct str){sum->name, strcspn(sum->name, ",")}, config))
+			TRY(check_mean(sum, json_double(reported), e));
+	}
+	return 0;
+}
