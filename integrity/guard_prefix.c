@@ -213,7 +213,10 @@ int guard_copy_begin(void *state, const struct kv_guard_copy *copy, struct error
 	} else if (state_level(s) >= GUARD_PAGES) {
 		key_check(&p, copy->writer, copy->tokens, copy->n_tokens);
 		content_check(&p);
-		if (s->holders[copy->target] != 1 || s->index_tags[copy->target] != 0)
+		if (copy->logical >= row->n_mapped || row_pages(s, row)[copy->logical] != copy->target)
+			place_fire(&p, GUARD_WRITE, (uint64_t)(int64_t)row_pages(s, row)[copy->logical],
+				(uint64_t)copy->target, "the page to copy to is not the request's");
+		else if (s->holders[copy->target] != 1 || s->index_tags[copy->target] != 0)
 			place_fire(&p, GUARD_WRITE, 1, s->holders[copy->target], "the page to copy to is others' too");
 	}
 	if (s->guard->options.observe || (row && !row->condemned))

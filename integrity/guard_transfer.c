@@ -61,13 +61,14 @@ int guard_transfer_read(
 	struct guard_state *s = state;
 	struct guard_row *row = row_find(s, request);
 	int n = (n_tokens + s->layout.page_size - 1) / s->layout.page_size;
+	bool layout_good = state_level(s) < GUARD_PAGES || layout_holds(s, GUARD_AT_TRANSFER);
 
 	if (row) {
 		source_tables(s, row, pages, n);
 		if (state_level(s) >= GUARD_PAGES && phase == KV_GUARD_BEFORE_READ)
 			source_content(s, row, pages, n_tokens);
 	}
-	if (s->guard->options.observe || (row && !row->condemned))
+	if (s->guard->options.observe || (row && !row->condemned && layout_good))
 		return 0;
 	return guard_refuse(s, request, e);
 }
