@@ -10,7 +10,7 @@ const char *const test_program_name = "serving";
 /* The first FEW stand for all in a slow build. */
 static const char *const variants[] = {"bf16/f32", "int4/fp8", "fp8/bf16>int4/fp8", "bf16/bf16", "bf16/fp8", "fp8/f32",
 	"fp8/bf16", "fp8/fp8", "int4/f32", "int4/bf16"};
-enum { FEW = 3, PROMPTS = 50, LONGEST = 90, GENERATE = 8, SCORED = 3 };
+enum { FEW = 3, PROMPTS = 50, LONGEST = 110, GENERATE = 8, SCORED = 3 };
 
 static bool is_long(void)
 {
