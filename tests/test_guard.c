@@ -20,7 +20,7 @@ START_TEST(a_clean_workload_has_no_finding_and_the_same_bits)
 	static struct workload w;
 	const struct workload_case *c = &workload_cases[_i % COUNT(workload_cases)];
 	enum guard_level level = (enum guard_level)(GUARD_TAGS + _i / COUNT(workload_cases));
-	int steps = number_of("ASSAY_TEST_STEPS", test_build_is_slow() ? 2000 : 8000) /
+	int steps = number_of("ASSAY_TEST_STEPS", test_build_is_slow() ? 1200 : 8000) /
 		(COUNT(workload_cases) * GUARD_DIGEST);
 	struct guard guard;
 	struct buf summary = {0};
@@ -244,7 +244,7 @@ START_TEST(no_wrong_answer_leaves_a_sabotaged_engine)
 	static struct workload w;
 	const struct workload_case *c = &workload_cases[_i % COUNT(workload_cases)];
 	enum guard_level level = (enum guard_level)(GUARD_PAGES + _i / COUNT(workload_cases));
-	int steps = number_of("ASSAY_TEST_STEPS", test_build_is_slow() ? 4500 : 9000) / (COUNT(workload_cases) * 3);
+	int steps = number_of("ASSAY_TEST_STEPS", test_build_is_slow() ? 2700 : 9000) / (COUNT(workload_cases) * 3);
 	struct saboteur s = {
 		.until_next = 500, .n_pages = 10, .page_size = c->config.page_size ? c->config.page_size : 16};
 	struct fault_hook hook = {&s, sabotage};
