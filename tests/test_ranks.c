@@ -208,7 +208,7 @@ static struct day day_of(const char *model, const char *variant, int ranks)
 	struct day day = {0};
 	guard_init(&guard, &(struct guard_options){.level = GUARD_DIGEST, .audit_every = 1});
 	struct engine *engine = open_ranks(model, variant, ranks,
-		(struct engine_config){.guard = &guard.table, .kv_memory = 80 << 10, .chunk = 24, .pad_decode = true});
+		(struct engine_config){.guard = &guard.table, .kv_memory = 320 << 10, .chunk = 24, .pad_decode = true});
 	int vocab = engine_facts(engine)->vocab_size;
 
 	for (int i = 0; i < 14; i++) {
