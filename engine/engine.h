@@ -72,6 +72,10 @@ struct engine_config {
 	struct comm *const *rank_comms;       /* NULL: threads of this process */
 };
 
+/* Whether the model can be shared by config's ranks under its variant: what engine_open would refuse, found without
+ * loading weights. */
+int engine_ranks_check(const struct engine_config *config, struct error *e);
+
 /* Opens a model under one variant. On failure *e says which file or value, and *out is NULL. */
 int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
 void engine_close(struct engine *engine);

@@ -53,6 +53,18 @@ START_TEST(what_does_not_divide_is_refused)
 }
 END_TEST
 
+/* Before the first variant is run, not when the second one's turn comes. */
+START_TEST(a_run_refuses_before_it_begins)
+{
+	const char *db = path_in(scratch_folder(), "a.db");
+
+	EXPECT_FAILURE(RUN("run", "--suite", "gsm8k", "--limit", "2", "--model", POCKET, "--db", db, "--tp", "2",
+			       "--variant", "bf16/bf16", "--variant", "bf16/bf16>int4/bf16"),
+		2, "2 ranks with int4 weights");
+	ck_assert_int_ne(access(db, F_OK), 0);
+}
+END_TEST
+
 START_TEST(commands_that_ask_an_engine_take_it)
 {
 	static const char *const pair = "{\"context\": [100, 200, 300], \"continuation\": [5, 6]}\n";
@@ -97,6 +109,7 @@ void test_program_cases(Suite *suite)
 
 	tcase_add_loop_test(ranks, two_ranks_store_the_same_rows, 0, test_build_is_slow() ? 2 : 4);
 	tcase_add_loop_test(ranks, what_does_not_divide_is_refused, 0, COUNT(refused));
+	tcase_add_test(ranks, a_run_refuses_before_it_begins);
 	tcase_add_test(ranks, commands_that_ask_an_engine_take_it);
 	tcase_add_test(ranks, a_rank_without_memory_ends_the_run);
 }
