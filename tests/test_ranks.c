@@ -350,13 +350,13 @@ static const struct {
 	const char *messages[3];
 } refused[] = {
 	{true, "int4/bf16", 2,
-		{"2 ranks with int4 weights: expected a divisor of 1", "the 128 inputs of o_proj has 1 parts",
-			"multiples of 128"}},
-	{true, "bf16/bf16>int4/bf16", 2, {"2 ranks with int4 weights", "divisor of 1", "o_proj"}},
-	{true, "bf16/bf16", 4, {"4 ranks with bf16 weights: expected a divisor of 2", "2 kv heads", "down_proj 4"}},
-	{true, "bf16/bf16", 3, {"3 ranks", "divisor of 2", "o_proj"}},
-	{false, "int4g64/bf16", 8, {"8 ranks with int4g64", "divisor of 4", "multiples of 64"}},
-	{false, "bf16/bf16", 5, {"5 ranks", "divisor of 8", "8 kv heads"}},
+		{"2 ranks with int4 weights: expected 1. ", "o_proj 1 (128 inputs, 2 kv heads)", "multiples of 128"}},
+	{true, "bf16/bf16>int4/bf16", 2, {"2 ranks with int4 weights", "expected 1. ", "o_proj 1"}},
+	{true, "bf16/bf16", 4,
+		{"4 ranks with bf16 weights: expected 1 or 2. ", "2 kv heads", "down_proj 4 (384 inputs)"}},
+	{true, "bf16/bf16", 3, {"3 ranks", "expected 1 or 2. ", "o_proj 2"}},
+	{false, "int4g64/bf16", 8, {"8 ranks with int4g64", "expected 1, 2 or 4. ", "multiples of 64"}},
+	{false, "bf16/bf16", 5, {"5 ranks", "expected 1, 2, 4 or 8. ", "8 kv heads"}},
 	{false, "bf16/bf16", 9, {"9 ranks", "at most 8", "9"}},
 	{false, "bf16/bf16", 1 << 20, {"1048576 ranks", "at most 8", "8"}},
 };
