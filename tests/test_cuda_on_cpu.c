@@ -39,6 +39,24 @@ START_TEST(attend_against_reference)
 }
 END_TEST
 
+START_TEST(qkv_against_reference)
+{
+	run_case(&qkv_cases, _i);
+}
+END_TEST
+
+START_TEST(pages_against_reference)
+{
+	run_case(&page_cases, _i);
+}
+END_TEST
+
+START_TEST(latent_against_reference)
+{
+	run_case(&latent_cases, _i);
+}
+END_TEST
+
 static bool as_expected(const struct shim_case *c, const float *out)
 {
 	for (int i = 0; i < SHIM_CASE_VALUES; i++)
@@ -81,4 +99,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
 	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
+	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
 }
