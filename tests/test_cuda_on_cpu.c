@@ -13,7 +13,8 @@ enum { SEEDS = 3, SHIM_SEEDS = 12 };
 
 static void run_case(const struct cuda_case_group *group, int i)
 {
-	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+	const uint64_t seeds = test_build_is_slow() ? 2 : SEEDS;
+	for (uint64_t seed = 0; seed < seeds; seed++) {
 		cuda_on_cpu_seed(seed);
 		struct error e = {0};
 		int status = group->run(i, true, &e);
@@ -98,8 +99,10 @@ void test_program_cases(Suite *suite)
 	TCase *kernels = test_case(suite, "kernels", 120);
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
-	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
-	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
-	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
-	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
+
+	TCase *cache = test_case(suite, "cache", 120);
+	tcase_add_loop_test(cache, attend_against_reference, 0, attend_cases.count);
+	tcase_add_loop_test(cache, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(cache, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(cache, latent_against_reference, 0, latent_cases.count);
 }
