@@ -99,10 +99,8 @@ void test_program_cases(Suite *suite)
 	TCase *kernels = test_case(suite, "kernels", 120);
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
-
-	TCase *cache = test_case(suite, "cache", 120);
-	tcase_add_loop_test(cache, attend_against_reference, 0, attend_cases.count);
-	tcase_add_loop_test(cache, qkv_against_reference, 0, qkv_cases.count);
-	tcase_add_loop_test(cache, pages_against_reference, 0, page_cases.count);
-	tcase_add_loop_test(cache, latent_against_reference, 0, latent_cases.count);
+	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
+	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
 }

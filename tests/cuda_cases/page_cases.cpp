@@ -1,5 +1,5 @@
-#include <string.h>
 #include <math.h>
+#include <string.h>
 #include <string>
 
 #include "cuda/kernels.cuh"
