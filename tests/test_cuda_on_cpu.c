@@ -13,7 +13,8 @@ enum { SEEDS = 3, SHIM_SEEDS = 12 };
 
 static void run_case(const struct cuda_case_group *group, int i)
 {
-	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+	const uint64_t seeds = test_build_is_slow() ? 2 : SEEDS;
+	for (uint64_t seed = 0; seed < seeds; seed++) {
 		cuda_on_cpu_seed(seed);
 		struct error e = {0};
 		int status = group->run(i, true, &e);
@@ -36,6 +37,24 @@ END_TEST
 START_TEST(attend_against_reference)
 {
 	run_case(&attend_cases, _i);
+}
+END_TEST
+
+START_TEST(qkv_against_reference)
+{
+	run_case(&qkv_cases, _i);
+}
+END_TEST
+
+START_TEST(pages_against_reference)
+{
+	run_case(&page_cases, _i);
+}
+END_TEST
+
+START_TEST(latent_against_reference)
+{
+	run_case(&latent_cases, _i);
 }
 END_TEST
 
@@ -81,4 +100,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
 	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
+	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
 }

@@ -21,6 +21,7 @@ struct cuda_case_group {
 };
 
 extern const struct cuda_case_group rmsnorm_cases, linear_cases, attend_cases;
+extern const struct cuda_case_group qkv_cases, page_cases, latent_cases;
 
 #ifdef __cplusplus
 }
