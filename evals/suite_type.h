@@ -33,8 +33,8 @@ struct conversation {
 	struct suite_chat *chat;     /* what is met is noted there */
 	struct buf *out;
 };
-/* Appends the conversation {messages, tools}; ERR_USAGE without a template, or without a known format of calls where
- * there are tools. */
+/* Appends the conversation {messages, tools}, with the system instruction before or in its system message; ERR_USAGE
+ * without a template, or without a known format of calls where there are tools. */
 int conversation_append(struct conversation *c, const struct json *messages, struct error *e);
 /* Appends the prompt of a plain question: description, shots and question as text, or, with apply_chat_template, as a
  * conversation. */

@@ -207,6 +207,13 @@ START_TEST(mistakes_are_named)
 		(const char *const[]){"unknown suite \"toolcall_nonsense\"", NULL});
 	expect_failure(RUN("generate", "--tools", bad, "--prompt", "x"), 2,
 		(const char *const[]){"--tools: expected --chat with it", NULL});
+	const char *nameless = test_write_file("nameless.json", "[{\"function\": {}}]", 18);
+	expect_failure(RUN("generate", "--chat", "--tools", nameless, "--prompt", "x"), 2,
+		(const char *const[]){"nameless.json: tools[0]: \"name\" is missing", NULL});
+	expect_failure(
+		RUN_WITH("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"name\": 5}]}\n",
+			"generate", "--chat", "--prompts", "-"),
+		2, (const char *const[]){"standard input:1: tools[0]: \"name\" is number", NULL});
 }
 END_TEST
 
