@@ -69,11 +69,13 @@ static const char *metric_of(const struct pairing *p, const struct pair *pair)
 	return NULL;
 }
 
+/* with_answer: what was extracted of it is told. */
 static void append_side(const char *name, const struct answers *a, const struct store_sample *sample, double value,
-	const char *metric, struct buf *out)
+	const char *metric, bool with_answer, struct buf *out)
 {
 	struct buf extracted = {0};
-	pair_extracted(sample, metric, &extracted);
+	if (with_answer)
+		pair_extracted(sample, metric, &extracted);
 	buf_printf(out, "%s  ", name);
 	text_append_printable(out, str_of(a->label));
 	buf_printf(out, ": %s", sample_status_name(sample->status));
@@ -220,8 +222,10 @@ static int print_pair(
 	} else if (status == 0) {
 		buf_printf(&out, "%s, document %s/%" PRId64 "\n", pair->baseline->suite, pair->baseline->task,
 			pair->baseline->doc_id);
-		append_side("baseline ", &p->baseline, pair->baseline, pair->baseline_value, metric, &out);
-		append_side("candidate", &p->candidate, pair->candidate, pair->candidate_value, metric, &out);
+		append_side(
+			"baseline ", &p->baseline, pair->baseline, pair->baseline_value, metric, !calls.there, &out);
+		append_side(
+			"candidate", &p->candidate, pair->candidate, pair->candidate_value, metric, !calls.there, &out);
 		buf_append_char(&out, '\n');
 		if (calls.there)
 			status = append_calls(&calls, color, &out, e);

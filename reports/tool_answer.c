@@ -142,14 +142,15 @@ static void add_cut(struct report_table *t, struct str text)
 }
 
 /* A side that has nothing there is NULL. */
-static void add_row(struct beside *b, struct str what, const struct str *baseline, const struct str *candidate)
+static void add_row(
+	struct beside *b, struct str what, const struct str *baseline, const struct str *candidate, const char *lacking)
 {
 	add_cut(b->table, what);
 	add_cut(b->table, baseline ? *baseline : (struct str){0});
 	add_cut(b->table, candidate ? *candidate : (struct str){0});
 	table_text(b->table,
 		!baseline                                  ? "added"
-			: !candidate                       ? "missing"
+			: !candidate                       ? lacking
 			: str_equal(*baseline, *candidate) ? ""
 							   : "changed");
 }
@@ -169,7 +170,7 @@ static void add_values(struct beside *b, struct str what, const struct json *bas
 	struct str left, right;
 	const struct str *a = append_if_there(baseline, &x, &left), *c = append_if_there(candidate, &y, &right);
 	if (a || c)
-		add_row(b, what, a, c);
+		add_row(b, what, a, c, "missing");
 	b->table->failed |= x.failed || y.failed;
 	buf_free(&x);
 	buf_free(&y);
@@ -180,7 +181,7 @@ static void add_texts(struct beside *b, const char *what, const struct json *bas
 	const struct str *a = json_is(baseline, JSON_STRING) ? &baseline->text : NULL,
 			 *c = json_is(candidate, JSON_STRING) ? &candidate->text : NULL;
 	if (a || c)
-		add_row(b, str_of(what), a, c);
+		add_row(b, str_of(what), a, c, "missing");
 }
 
 static void add_argument(struct beside *b, struct str key, const struct json *baseline, const struct json *candidate)
@@ -221,7 +222,8 @@ static void add_call(struct beside *b, size_t number, const struct json *baselin
 static void add_finding(struct beside *b, const char *what, struct str baseline, struct str candidate)
 {
 	if (baseline.length || candidate.length)
-		add_row(b, str_of(what), baseline.length ? &baseline : NULL, candidate.length ? &candidate : NULL);
+		add_row(b, str_of(what), baseline.length ? &baseline : NULL, candidate.length ? &candidate : NULL,
+			"gone");
 }
 
 int tool_answers_table(const struct tool_answer *baseline, const struct tool_answer *candidate, struct table_list *out,
