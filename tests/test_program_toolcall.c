@@ -111,6 +111,8 @@ START_TEST(calls_are_compared)
 	struct buf html = test_read_file(page);
 	ck_assert_ptr_nonnull(strstr(buf_text(&html), "<caption>Tool calls by error type</caption>"));
 	ck_assert_ptr_nonnull(
+		strstr(buf_text(&html), "<summary>Prompt</summary>\n<pre>&lt;|im_start|&gt;system\n# Tools"));
+	ck_assert_ptr_nonnull(
 		strstr(buf_text(&html), "<th scope=\"row\">call 1</th><td>f</td><td></td><td>missing</td>"));
 	buf_free(&html);
 }
