@@ -6,8 +6,8 @@
 #include "engine/base/json_strict.h"
 #include "evals/cli.h"
 #include "evals/console.h"
-#include "evals/divergence.h"
 #include "evals/suite.h"
+#include "evals/suite_own.h"
 #include "reports/store_care.h"
 #include "reports/store_merge.h"
 
@@ -216,7 +216,7 @@ static struct store_mean pool(const struct store_mean *tasks, int n)
 static int merge_sources(struct db *d, struct sources *s, struct error *e)
 {
 	const struct options *o = d->options;
-	static const struct store_math math = {mean, pool, divergence_own_results};
+	static const struct store_math math = {mean, pool, suite_own_results};
 	int64_t run_id = 0;
 	for (int i = 1; i < o->n_arguments; i++)
 		TRY(open_source(s, o->arguments[i], e));

@@ -5,6 +5,7 @@
 #include "evals/console.h"
 #include "evals/option_values.h"
 #include "evals/sides.h"
+#include "reports/tool_answer.h"
 #include "reports/word_diff.h"
 
 /* ---- Which item ---- */
@@ -68,11 +69,13 @@ static const char *metric_of(const struct pairing *p, const struct pair *pair)
 	return NULL;
 }
 
+/* with_answer: what was extracted of it is told. */
 static void append_side(const char *name, const struct answers *a, const struct store_sample *sample, double value,
-	const char *metric, struct buf *out)
+	const char *metric, bool with_answer, struct buf *out)
 {
 	struct buf extracted = {0};
-	pair_extracted(sample, metric, &extracted);
+	if (with_answer)
+		pair_extracted(sample, metric, &extracted);
 	buf_printf(out, "%s  ", name);
 	text_append_printable(out, str_of(a->label));
 	buf_printf(out, ": %s", sample_status_name(sample->status));
@@ -86,6 +89,19 @@ static void append_side(const char *name, const struct answers *a, const struct 
 	}
 	buf_append_char(out, '\n');
 	buf_free(&extracted);
+}
+
+enum { CELL_COLUMNS = 60 };
+
+static void add_clipped(struct table *t, struct str text)
+{
+	struct buf whole = {0}, clipped = {0};
+	text_append_printable(&whole, text);
+	text_append_clipped(&clipped, buf_str(&whole), CELL_COLUMNS);
+	table_add(t, buf_str(&clipped));
+	t->failed |= whole.failed || clipped.failed;
+	buf_free(&whole);
+	buf_free(&clipped);
 }
 
 /* Lines stay lines; all else that a terminal would act on is spelled. */
@@ -113,17 +129,73 @@ static void append_runs(const struct word_diff *d, bool color, struct buf *out)
 	buf_append_char(out, '\n');
 }
 
-static void append_json(const struct pair *pair, const struct word_diff *d, struct buf *out)
+/* Both answers' calls; none where one of the two has none. */
+struct both {
+	struct tool_answer baseline, candidate;
+	bool there;
+};
+
+static int both_read(const struct pair *pair, struct both *out, struct error *e)
+{
+	*out = (struct both){0};
+	int status = tool_answer_read(pair->baseline, &out->baseline, e);
+	if (status == 1)
+		status = tool_answer_read(pair->candidate, &out->candidate, e);
+	out->there = status == 1;
+	return status < 0 ? status : 0;
+}
+
+static void both_free(struct both *b)
+{
+	tool_answer_free(&b->baseline);
+	tool_answer_free(&b->candidate);
+}
+
+/* The calls beside each other. */
+static int append_calls(const struct both *calls, bool color, struct buf *out, struct error *e)
+{
+	struct table_list list = {0};
+	struct table t;
+	int status = tool_answers_table(&calls->baseline, &calls->candidate, &list, e);
+	if (status == 0) {
+		const struct report_table *from = list.tables[0];
+		table_init(&t, "llll");
+		for (int i = 0; i < from->n_columns; i++)
+			table_add(&t, table_cell_text(from, &from->columns[i]));
+		for (size_t i = 0; i < from->n_cells; i++)
+			add_clipped(&t, table_cell_text(from, &from->cells[i]));
+		status = table_write(&t, color, out, e);
+		table_free(&t);
+		if (from->note.length)
+			buf_printf(out, "%s\n", buf_text(&from->note));
+		buf_append_char(out, '\n');
+	}
+	table_list_free(&list);
+	return status;
+}
+
+static void append_json_side(
+	const char *name, double value, const struct both *calls, const struct tool_answer *a, struct buf *out)
+{
+	buf_printf(out, ", \"%s\": ", name);
+	json_write_double_or_null(value, out);
+	if (!calls->there)
+		return;
+	buf_printf(out, ", \"%s_calls\": {", name);
+	tool_answer_json(a, out);
+	buf_append_char(out, '}');
+}
+
+static void append_json(const struct pair *pair, const struct both *calls, const struct word_diff *d, struct buf *out)
 {
 	static const char *const names[] = {"same", "removed", "added"};
 	buf_append_text(out, "{\"schema_version\": 1, \"suite\": ");
 	json_write_string(str_of(pair->baseline->suite), false, out);
 	buf_append_text(out, ", \"task\": ");
 	json_write_string(str_of(pair->baseline->task), false, out);
-	buf_printf(out, ", \"doc_id\": %" PRId64 ", \"baseline\": ", pair->baseline->doc_id);
-	json_write_double_or_null(pair->baseline_value, out);
-	buf_append_text(out, ", \"candidate\": ");
-	json_write_double_or_null(pair->candidate_value, out);
+	buf_printf(out, ", \"doc_id\": %" PRId64, pair->baseline->doc_id);
+	append_json_side("baseline", pair->baseline_value, calls, &calls->baseline, out);
+	append_json_side("candidate", pair->candidate_value, calls, &calls->candidate, out);
 	buf_append_text(out, ", \"words\": [");
 	for (size_t i = 0; i < d->n; i++) {
 		buf_printf(out, "%s[\"%s\", ", i ? ", " : "", names[d->runs[i].change]);
@@ -138,18 +210,25 @@ static int print_pair(
 {
 	struct buf old_text = {0}, new_text = {0}, out = {0};
 	struct word_diff d = {0};
+	struct both calls;
 	const char *metric = metric_of(p, pair);
 	pair_response(pair->baseline, &old_text);
 	pair_response(pair->candidate, &new_text);
-	int status = word_diff_make(buf_str(&old_text), buf_str(&new_text), &d, e);
+	int status = both_read(pair, &calls, e);
+	if (status == 0)
+		status = word_diff_make(buf_str(&old_text), buf_str(&new_text), &d, e);
 	if (status == 0 && o->json) {
-		append_json(pair, &d, &out);
+		append_json(pair, &calls, &d, &out);
 	} else if (status == 0) {
 		buf_printf(&out, "%s, document %s/%" PRId64 "\n", pair->baseline->suite, pair->baseline->task,
 			pair->baseline->doc_id);
-		append_side("baseline ", &p->baseline, pair->baseline, pair->baseline_value, metric, &out);
-		append_side("candidate", &p->candidate, pair->candidate, pair->candidate_value, metric, &out);
+		append_side(
+			"baseline ", &p->baseline, pair->baseline, pair->baseline_value, metric, !calls.there, &out);
+		append_side(
+			"candidate", &p->candidate, pair->candidate, pair->candidate_value, metric, !calls.there, &out);
 		buf_append_char(&out, '\n');
+		if (calls.there)
+			status = append_calls(&calls, color, &out, e);
 		append_runs(&d, color, &out);
 	}
 	if (status == 0)
@@ -157,6 +236,7 @@ static int print_pair(
 	if (status == 0)
 		fwrite(buf_text(&out), 1, out.length, stdout);
 	word_diff_free(&d);
+	both_free(&calls);
 	buf_free(&old_text);
 	buf_free(&new_text);
 	buf_free(&out);

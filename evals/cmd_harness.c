@@ -219,6 +219,10 @@ int cmd_import(const struct options *o, struct error *e)
 		TRY_CLEANUP(status, error_set(e, ERR_MISSING, "--lm-eval %s: no such folder or file", o->lm_eval));
 	TRY_CLEANUP(status, store_open(path, &store, e));
 	status = import_from(store, o, &c, e);
+	if (status < 0) {
+		store_discard(store);
+		store = NULL;
+	}
 cleanup:
 	store_close(store);
 	free(path);

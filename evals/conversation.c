@@ -31,23 +31,16 @@ static int append_rendered(
 	return status;
 }
 
-int conversation_append(struct conversation *c, const struct json *messages, struct error *e)
+/* The instruction and what else the system message says, with a blank line between unless white space is there already. */
+static void append_system(const struct conversation *c, struct str rest, struct buf *out)
 {
-	return append_rendered(c, messages, true, c->out, e);
-}
-
-/* ---- Plain questions ---- */
-
-/* Instruction and description, with a blank line between unless white space is there already. */
-static void append_system(const struct conversation *c, struct buf *out)
-{
-	struct str instruction = str_of(c->options->system_instruction), description = str_of(c->task->description);
-	struct str end = utf8_rstrip(instruction), start = utf8_strip(description);
-	bool space = end.length < instruction.length || start.length == 0 || start.data > description.data;
+	struct str instruction = str_of(c->options->system_instruction);
+	struct str end = utf8_rstrip(instruction), start = utf8_strip(rest);
+	bool space = end.length < instruction.length || start.length == 0 || start.data > rest.data;
 	buf_append_str(out, instruction);
-	if (instruction.length && description.length && !space)
+	if (instruction.length && rest.length && !space)
 		buf_append_text(out, "\n\n");
-	buf_append_str(out, description);
+	buf_append_str(out, rest);
 }
 
 static void append_message(const char *role, struct str content, struct buf *out)
@@ -56,6 +49,65 @@ static void append_message(const char *role, struct str content, struct buf *out
 	json_write_string(content, false, out);
 	buf_append_char(out, '}');
 }
+
+/* ---- Conversations of the suite's own ---- */
+
+/* The content of a first message that is a system's, and a text. */
+static const struct json *own_system(const struct json *messages)
+{
+	const struct json *first = json_at(messages, 0), *role = json_get(first, "role");
+	const struct json *content = json_get(first, "content");
+	return json_is(role, JSON_STRING) && str_is(role->text, "system") && json_is(content, JSON_STRING) ? content
+													   : NULL;
+}
+
+/* The messages with the instruction before them: in their own system message, where they begin with one. */
+static int instruct(
+	const struct conversation *c, const struct json *messages, struct json_document **out, struct error *e)
+{
+	struct buf text = {0}, system = {0};
+	const struct json *own = own_system(messages);
+	append_system(c, own ? own->text : (struct str){0}, &system);
+	buf_append_char(&text, '[');
+	append_message("system", buf_str(&system), &text);
+	for (const struct json *message = own ? messages->child->next : messages->child; message;
+		message = message->next) {
+		buf_append_text(&text, ", ");
+		json_dump_python(message, -1, false, &text);
+	}
+	buf_append_char(&text, ']');
+	int status = buf_check(&system, e);
+	if (status == 0)
+		status = buf_check(&text, e);
+	if (status == 0)
+		status = json_parse(buf_str(&text), "messages", JSON_LAST_KEY_WINS, out, e);
+	buf_free(&system);
+	buf_free(&text);
+	return status;
+}
+
+int conversation_append(struct conversation *c, const struct json *messages, struct error *e)
+{
+	struct json_document *instructed = NULL;
+	struct error second;
+	if (!c->options->system_instruction || !json_is(messages, JSON_ARRAY) || messages->count == 0)
+		return append_rendered(c, messages, true, c->out, e);
+	TRY(instruct(c, messages, &instructed, e));
+	size_t before = c->out->length;
+	int status = append_rendered(c, json_root(instructed), true, c->out, e);
+	json_free(instructed);
+	if (status != ERR_INPUT || own_system(messages))
+		return status;
+	/* as with a plain question: a template that refuses the message gets the question without it */
+	c->out->length = before;
+	if (append_rendered(c, messages, true, c->out, &second) < 0)
+		return status;
+	*e = (struct error){0};
+	c->chat->systems_dropped++;
+	return 0;
+}
+
+/* ---- Plain questions ---- */
 
 /* Stands behind the beginning of an answer, to find where a template ends that message; transformers' own way, the
  * blank included: a template that trims the message leaves it out. */
@@ -95,7 +147,7 @@ static int write_messages(const struct conversation *c, const struct suite_type 
 	const struct json *doc, bool with_system, struct buf *out, struct error *e)
 {
 	struct buf system = {0}, question = {0};
-	append_system(c, &system);
+	append_system(c, str_of(c->task->description), &system);
 	buf_append_char(out, '[');
 	if (with_system && system.length)
 		append_message("system", buf_str(&system), out);
@@ -130,7 +182,7 @@ static int append_conversation(struct conversation *c, const struct suite_type *
 		status = json_parse(buf_str(&text), "messages", JSON_LAST_KEY_WINS, &messages, e);
 	if (status == 0)
 		status = type->answer_begin ? append_open(c, json_root(messages), e)
-					    : conversation_append(c, json_root(messages), e);
+					    : append_rendered(c, json_root(messages), true, c->out, e);
 	if (status < 0)
 		c->out->length = before;
 	json_free(messages);
@@ -142,7 +194,7 @@ int conversation_append_plain(struct conversation *c, const struct suite_type *t
 	const struct json *doc, struct error *e)
 {
 	if (!c->options->apply_chat_template) {
-		append_system(c, c->out);
+		append_system(c, str_of(c->task->description), c->out);
 		fewshot_append(shots, c->out);
 		TRY(type->append_question(doc, c->out, e));
 		if (type->answer_begin)

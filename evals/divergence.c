@@ -275,11 +275,14 @@ static int put_range(struct putter p, const struct series *s, size_t from, size_
 	return put_exp(&p, "perplexity,none", s->logprob + from, cluster, e);
 }
 
-int divergence_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+int divergence_own_results(struct store *s, int64_t run_id, const struct store_result *wanted,
 	store_visit_result *visit, void *context, struct error *e)
 {
-	if (strcmp(suite, divergence_suite) != 0)
+	const int64_t variant_id = wanted->variant_id;
+	if (strcmp(wanted->suite, divergence_suite) != 0)
 		return 0;
+	if (!wanted->task) /* a token has all of them */
+		return 1;
 	struct collection c = {0};
 	struct putter p = {.visit = visit, .context = context, .variant_id = variant_id, .task = divergence_suite};
 	int status = store_samples_each(s, run_id, variant_id, divergence_suite, sample_collect, &c, e);
@@ -301,6 +304,7 @@ static int result_store(void *context, const struct store_result *result, struct
 
 int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_id, struct error *e)
 {
-	int status = divergence_own_results(store, run_id, variant_id, divergence_suite, result_store, store, e);
+	const struct store_result all = {.variant_id = variant_id, .suite = divergence_suite, .task = divergence_suite};
+	int status = divergence_own_results(store, run_id, &all, result_store, store, e);
 	return status < 0 ? status : 0;
 }

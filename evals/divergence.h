@@ -33,8 +33,9 @@ void divergence_of_rows(
  * log-probability. PRECOND: the run was begun. */
 int divergence_results_put(struct store *store, int64_t run_id, int64_t variant_id, struct error *e);
 
-/* The same results to visit, whatever run s writes: 1 where suite is this one, else 0. A store_own_results. */
-int divergence_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+/* The same results to visit, whatever run s writes: 1 where the wanted suite is this one, else 0. A store_own_results.
+ */
+int divergence_own_results(struct store *s, int64_t run_id, const struct store_result *wanted,
 	store_visit_result *visit, void *context, struct error *e);
 
 #endif

@@ -12,6 +12,7 @@
 
 struct check {
 	const char *name;
+	const char *own_key; /* a key of records that this check alone reads; NULL: none */
 	/* What "expected" must be. */
 	int (*read)(const struct json *doc, const struct json *expected, struct error *e);
 	int (*apply)(
@@ -261,13 +262,13 @@ static int apply_choice(
 /* ---- The table ---- */
 
 static const struct check checks[] = {
-	{"exact", read_text, apply_exact, NULL},
-	{"contains", read_texts, apply_contains, NULL},
-	{"regex", read_pattern, apply_regex, NULL},
-	{"number", read_number, apply_number, NULL},
-	{"choice", read_letter, apply_choice, NULL},
-	{"json-schema", exam_schema_read, exam_schema_apply, NULL},
-	{"tool-call", exam_tool_call_read, NULL, exam_tool_call_apply},
+	{"exact", NULL, read_text, apply_exact, NULL},
+	{"contains", NULL, read_texts, apply_contains, NULL},
+	{"regex", "value", read_pattern, apply_regex, NULL},
+	{"number", "tolerance", read_number, apply_number, NULL},
+	{"choice", NULL, read_letter, apply_choice, NULL},
+	{"json-schema", NULL, exam_schema_read, exam_schema_apply, NULL},
+	{"tool-call", NULL, exam_tool_call_read, NULL, exam_tool_call_apply},
 };
 
 enum { CHECK_COUNT = sizeof(checks) / sizeof(checks[0]) };
@@ -295,11 +296,23 @@ static int find_check(const struct json *doc, const struct check **out, struct e
 	return fail_check(name, e);
 }
 
+/* A key that no one reads would be a wish that is not carried out. */
+static int check_foreign_keys(const struct json *doc, const struct check *check, struct error *e)
+{
+	for (int i = 0; i < CHECK_COUNT; i++)
+		if (&checks[i] != check && checks[i].own_key && json_get(doc, checks[i].own_key))
+			return error_set(e, ERR_INPUT,
+				"\"%s\" belongs to check \"%s\", expected none beside check \"%s\"", checks[i].own_key,
+				checks[i].name, check->name);
+	return 0;
+}
+
 int exam_check_read(const struct json *doc, const struct json **expected, struct error *e)
 {
 	const struct check *check;
 	const struct json *node = json_get(doc, "expected");
 	TRY(find_check(doc, &check, e));
+	TRY(check_foreign_keys(doc, check, e));
 	TRY(check->read(doc, node, e));
 	const struct json *first = json_at(node, 0);
 	*expected = json_is(first, JSON_STRING) ? first : node;

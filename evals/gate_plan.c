@@ -165,12 +165,12 @@ static struct planned plan_endpoint(
 	return x;
 }
 
-/* Pooled, then (where there are multiple-choice items) delta_logprob, then the suites. */
+/* Pooled, then delta_logprob (where there are multiple-choice items, or where the policy names it), then the suites. */
 static size_t plan_all(const struct plan *p, struct planned out[CLI_MAX_LIST + 2])
 {
 	size_t n = 0;
 	out[n++] = plan_endpoint(p->policy, "pooled", p->n, p->policy->pooled, true);
-	if (p->multiple_choice)
+	if (p->multiple_choice || p->policy->names_delta_logprob)
 		out[n++] =
 			plan_endpoint(p->policy, "delta_logprob", p->multiple_choice, p->policy->delta_logprob, false);
 	for (size_t i = 0; i < p->n_suites; i++)
@@ -181,10 +181,26 @@ static size_t plan_all(const struct plan *p, struct planned out[CLI_MAX_LIST + 2
 
 /* ---- Writing ---- */
 
+/* What the policy names and these items cannot tell. */
+static void add_unmeasurable(struct table *t, const struct planned *x)
+{
+	table_add(t, str_of(x->name));
+	table_add(t, str_of(tier_name(x->endpoint.tier)));
+	table_add(t, str_of("0"));
+	table_printf(t, "%g nat", x->endpoint.margin);
+	table_add(t, str_of("no multiple choice"));
+	for (int i = 0; i < 3; i++)
+		table_add(t, str_of("-"));
+}
+
 static void add_rows(struct table *t, const struct planned *x)
 {
 	const char *unit = x->points ? "points" : "nat";
 	double scale = x->points ? 100 : 1;
+	if (x->n == 0 && !x->points) {
+		add_unmeasurable(t, x);
+		return;
+	}
 	for (int i = 0; i < ASSUMPTIONS; i++) {
 		const struct prospect *at = &x->prospects[i];
 		table_add(t, str_of(i ? "" : x->name));
@@ -224,7 +240,7 @@ static void append_planned(const struct planned *x, struct buf *out)
 	buf_printf(out, ": {\"n\": %" PRId64 ", \"tier\": \"%s\", \"margin\": ", x->n, tier_name(x->endpoint.tier));
 	json_write_double(x->endpoint.margin, out);
 	buf_append_text(out, ", \"if\": [");
-	for (int i = 0; i < ASSUMPTIONS; i++) {
+	for (int i = 0; i < ASSUMPTIONS && (x->n || x->points); i++) {
 		const struct prospect *at = &x->prospects[i];
 		buf_printf(out, "%s{\"%s\": ", i ? ", " : "", x->points ? "discordance" : "deviation");
 		json_write_double(at->assumed, out);

@@ -16,6 +16,8 @@ static int tools_open(struct generate_chat *c, const char *path, struct error *e
 	if (status == 0 && !json_is(json_root(c->tools), JSON_ARRAY))
 		status = error_set(e, ERR_INPUT, "%s holds %s, expected an array of tools", path,
 			json_type_name(json_root(c->tools)));
+	if (status == 0 && tools_check(json_root(c->tools), e) < 0)
+		status = error_prefix(e, "%s", path);
 	buf_free(&text);
 	return status;
 }
@@ -77,6 +79,8 @@ int generate_chat_render(
 		.variables = line,
 		.add_generation_prompt = true,
 		.now = &c->now};
+	if (json_is(chat.tools, JSON_ARRAY))
+		TRY(tools_check(chat.tools, e));
 	if (!chat.messages)
 		TRY(user_message(prompt, &messages, e));
 	if (messages)

@@ -15,6 +15,7 @@
 #include "evals/cli.h"
 #include "evals/divergence.h"
 #include "evals/harness_lines.h"
+#include "evals/pending_files.h"
 #include "evals/suite.h"
 #include "evals/suite_task.h"
 #include "evals/suite_type.h"
@@ -41,6 +42,7 @@ struct export
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
 	bool found;
+	struct pending_files files;
 	struct harness_files *out;
 };
 
@@ -252,12 +254,8 @@ static int file_write(const struct output *o, const char *name, const struct buf
 	struct buf path = {0};
 	buf_printf(&path, "%s/%s", buf_text(&o->folder), name);
 	int status = buf_check(&path, e);
-	FILE *file = status == 0 ? fopen(buf_text(&path), "w") : NULL;
-	bool written = file && fwrite(buf_text(text), 1, text->length, file) == text->length;
-	if (file && fclose(file) != 0)
-		written = false;
-	if (status == 0 && !written)
-		status = error_set(e, ERR_IO, "cannot write %s: %s", buf_text(&path), strerror(errno));
+	if (status == 0)
+		status = pending_write(&o->x->files, buf_text(&path), text, e);
 	buf_free(&path);
 	return status;
 }
@@ -406,21 +404,6 @@ static int write_results(struct output *o, struct error *e)
 	return status;
 }
 
-/* Makes the folder and those above it. */
-static int folder_make(char *path, struct error *e)
-{
-	for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-		if (slash)
-			*slash = '\0';
-		bool made = mkdir(path, 0777) == 0 || errno == EEXIST;
-		int status = made ? 0 : error_set(e, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
-		if (slash)
-			*slash = '/';
-		if (!slash || status < 0)
-			return status;
-	}
-}
-
 static int variant_export(void *context, const struct store_variant *v, struct error *e)
 {
 	struct export *x = context;
@@ -436,7 +419,7 @@ static int variant_export(void *context, const struct store_variant *v, struct e
 	append_time(&o.time, x->started);
 	TRY_CLEANUP(status, buf_check(&o.folder, e));
 	TRY_CLEANUP(status, buf_check(&o.time, e));
-	TRY_CLEANUP(status, folder_make(o.folder.data, e));
+	TRY_CLEANUP(status, pending_folder(&x->files, buf_text(&o.folder), e));
 	for (int i = 0; i < x->n_suites; i++)
 		TRY_CLEANUP(status, write_suite(&o, x->suites[i], e));
 	TRY_CLEANUP(status, write_results(&o, e));
@@ -619,7 +602,7 @@ static int export_run(struct export *x, const char *data, struct error *e)
 		return error_set(e, ERR_USAGE, "run %" PRId64 " has no variant '%.60s'", x->run_id, x->only);
 	if (x->out->samples == 0)
 		return error_set(e, ERR_EMPTY, "run %" PRId64 " holds no answers to write", x->run_id);
-	return 0;
+	return pending_finish(&x->files, e);
 }
 
 int harness_export(struct store *store, int64_t run_id, const char *variant, const char *data, const char *folder,
@@ -628,6 +611,7 @@ int harness_export(struct store *store, int64_t run_id, const char *variant, con
 	*out = (struct harness_files){0};
 	struct export x = {.store = store, .run_id = run_id, .only = variant, .folder = folder, .out = out};
 	int status = export_run(&x, data, e);
+	pending_free(&x.files);
 	for (int i = 0; i < x.n_suites; i++)
 		suite_close(x.suites[i]);
 	engine_text_close(x.text);

@@ -16,7 +16,8 @@ struct harness_files {
  * (data NULL: where the run found them) and, where they are conversations or counted in tokens, with the run's model.
  * Exams and tool calls are left out, as the harness has no such tasks; ERR_EMPTY where nothing is left. ERR_INPUT for a
  * run that is no whole one, for data or a chat template that are not those of the answers; ERR_MISSING for a model that
- * is gone; ERR_USAGE for a run or variant that cannot be written so. *out is to be freed on failure, too. */
+ * is gone; ERR_USAGE for a run or variant that cannot be written so. After a failure no file was written or changed.
+ * *out is to be freed on failure, too. */
 int harness_export(struct store *store, int64_t run_id, const char *variant, const char *data, const char *folder,
 	struct harness_files *out, struct error *e);
 void harness_files_free(struct harness_files *f);

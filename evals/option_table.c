@@ -135,8 +135,7 @@ const struct option_row option_table[] = {
 	TEXT_OPTION("date", "DATE", TEMPLATE | GENERATE | RUN | PROMPTS, date,
 		"what a chat template takes for now: YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS; default: now"),
 	TEXT_OPTION("tool-format", "NAME", GENERATE | RUN | PROMPTS | RESCORE, tool_format,
-		"how the model writes tool calls: hermes, llama3, glm, kimi, or json (hermes, marks may be missing);\n"
-		"default: as its chat template shows"),
+		"format of tool calls: hermes, llama3, glm, kimi or json (unmarked hermes); default: the template's"),
 	FLAG_OPTION("apply-chat-template", 0, RUN | PROMPTS, apply_chat_template,
 		"put questions as turns of a conversation, through the model's chat template"),
 	CHOICE_OPTION("fewshot-as-multiturn", "true|false", OPTION_CHOICE, RUN | PROMPTS, multiturn, booleans,

@@ -16,6 +16,9 @@ void report_items_free(struct report_items *items)
 		suite_close(items->open[i].suite);
 		free(items->open[i].name);
 	}
+	chat_setup_close(&items->chat);
+	json_free(items->provenance);
+	free(items->model);
 	free(items->data);
 	*items = (struct report_items){0};
 }
@@ -40,8 +43,49 @@ static bool read_shots(struct str provenance, const char *suite, int *fewshot, u
 	return known;
 }
 
+static const char *text_of(const struct json *chat, const char *key)
+{
+	const struct json *value = json_get(chat, key);
+	return json_is(value, JSON_STRING) ? value->text.data : NULL;
+}
+
+/* The chat template of the first side's model, as its run was given it. Without one its conversations have no prompts:
+ * items->chat.why says so. */
+static void open_chat(struct report_items *items, const struct answers *side)
+{
+	struct options given = {0};
+	if (items->model || !side->run.model)
+		return;
+	items->model = strdup(side->run.model);
+	if (!items->model || json_parse(side->run.provenance, NULL, JSON_LAST_KEY_WINS, &items->provenance, NULL) < 0)
+		return;
+	const struct json *chat = json_get(json_root(items->provenance), "chat");
+	const char *template = text_of(chat, "template");
+	given.date = text_of(chat, "date");
+	given.template = template && strcmp(template, "default") != 0 ? template : NULL;
+	struct error e = {0};
+	if (chat_setup_open(&items->chat, &given, items->model, &e) < 0)
+		items->chat.why = e;
+}
+
+/* How prompts are made with the model. How it writes calls changes none of them. */
+static void set_chat(const struct report_items *items, const struct answers *side, struct suite_options *options)
+{
+	const struct json *chat = items->provenance ? json_get(json_root(items->provenance), "chat") : NULL;
+	if (!items->model || !side->run.model || strcmp(items->model, side->run.model) != 0)
+		return;
+	options->conversations = items->chat.conversations;
+	options->no_conversations = &items->chat.why;
+	options->tool_format = items->chat.tool_format != TOOL_FORMAT_NONE ? items->chat.tool_format : TOOL_FORMAT_JSON;
+	options->now = &items->chat.now;
+	options->apply_chat_template = json_bool(json_get(chat, "applied"), false);
+	options->multiturn = json_bool(json_get(chat, "fewshot_as_multiturn"), false);
+	options->system_instruction = text_of(chat, "system_instruction");
+}
+
 /* The suite with those shots, opened once; NULL where it cannot be. */
-static const struct suite *find_suite(struct report_items *items, const char *name, int fewshot, uint64_t seed)
+static const struct suite *find_suite(
+	struct report_items *items, const struct answers *side, const char *name, int fewshot, uint64_t seed)
 {
 	for (int i = 0; i < items->n_open; i++)
 		if (strcmp(items->open[i].name, name) == 0 && items->open[i].fewshot == fewshot &&
@@ -50,7 +94,9 @@ static const struct suite *find_suite(struct report_items *items, const char *na
 	char *kept = items->n_open < CLI_MAX_LIST ? strdup(name) : NULL;
 	if (!kept)
 		return NULL;
-	const struct suite_options options = {.data_folder = items->data, .fewshot = fewshot, .seed = seed};
+	struct suite_options options = {.data_folder = items->data, .fewshot = fewshot, .seed = seed};
+	open_chat(items, side);
+	set_chat(items, side, &options);
 	struct suite *suite = NULL;
 	struct error e = {0};
 	if (suite_open(name, &options, &suite, &e) < 0) {
@@ -72,7 +118,7 @@ bool report_items_find(
 	uint64_t seed = 0;
 	if (!read_shots(side->run.provenance, sample->suite, &fewshot, &seed))
 		return false;
-	const struct suite *suite = find_suite(context, sample->suite, fewshot, seed);
+	const struct suite *suite = find_suite(context, side, sample->suite, fewshot, seed);
 	for (int i = 0; suite && i < suite_count(suite); i++) {
 		const struct suite_item *item = suite_item(suite, i);
 		if (item->doc_id != sample->doc_id || strcmp(item->task, sample->task) != 0)

@@ -2,6 +2,7 @@
 #ifndef ASSAY_EVALS_REPORT_ITEMS_H
 #define ASSAY_EVALS_REPORT_ITEMS_H
 
+#include "evals/chat_setup.h"
 #include "evals/cli.h"
 #include "evals/suite.h"
 #include "reports/report_verdict.h"
@@ -15,6 +16,9 @@ struct report_items {
 		struct suite *suite; /* NULL: it cannot be opened */
 	} open[CLI_MAX_LIST];
 	int n_open;
+	char *model; /* of the first side that was asked for, whose conversations can be written again; owned */
+	struct json_document *provenance; /* of that side's run: how they were written; owned */
+	struct chat_setup chat;
 	struct error first_error; /* why a suite could not be opened; code 0: all could */
 };
 

@@ -488,7 +488,17 @@ const char *suite_trigger_metric(const struct suite *s)
 int suite_add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
 	void *context, struct error *e)
 {
-	return s->type->add_results ? s->type->add_results(s, tasks, visit, context, e) : 0;
+	if (!s->type->add_results)
+		return 0;
+	int n = suite_task_count(s);
+	const char **names = mem_calloc((size_t)n, sizeof(*names), e);
+	if (!names)
+		return ERR_MEMORY;
+	for (int t = 0; t < n; t++)
+		names[t] = suite_task(s, t)->name;
+	int status = s->type->add_results(names, tasks, n, visit, context, e);
+	free(names);
+	return status;
 }
 
 const char *suite_metric_name(const struct suite *s, int i)

@@ -33,8 +33,8 @@ struct conversation {
 	struct suite_chat *chat;     /* what is met is noted there */
 	struct buf *out;
 };
-/* Appends the conversation {messages, tools}; ERR_USAGE without a template, or without a known format of calls where
- * there are tools. */
+/* Appends the conversation {messages, tools}, with the system instruction before or in its system message; ERR_USAGE
+ * without a template, or without a known format of calls where there are tools. */
 int conversation_append(struct conversation *c, const struct json *messages, struct error *e);
 /* Appends the prompt of a plain question: description, shots and question as text, or, with apply_chat_template, as a
  * conversation. */
@@ -102,9 +102,11 @@ struct suite_type {
 	/* Appends the question as a conversation instead, and sets what is offered: 1; 0: it is none, append_question is to
 	 * be used. NULL: it never is one. */
 	int (*append_conversation)(struct conversation *c, const struct json *doc, struct error *e);
-	/* Adds results made of the tasks' ([tasks]; n 0: none) of one metric. NULL: none. */
-	int (*add_results)(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
-		void *context, struct error *e);
+	/* Adds results made of those of the tasks of these names ([n_tasks]; n 0: none) of one metric, all of whose names
+	 * begin with added_prefix. NULL: none. */
+	int (*add_results)(const char *const *names, const struct metric_summary *tasks, int n_tasks,
+		suite_visit_result *visit, void *context, struct error *e);
+	const char *added_prefix;
 	/* The metric that says whether a tool was called, whose agreement with the baseline variant is reported; or NULL. */
 	const char *trigger_metric;
 };

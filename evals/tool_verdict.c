@@ -6,6 +6,33 @@
 #include "engine/base/file.h"
 #include "evals/json_schema.h"
 
+/* ---- Tools ---- */
+
+static int tool_check(const struct json *tool, size_t i, struct error *e)
+{
+	const struct json *inner = json_get(tool, "function"), *function = inner ? inner : tool;
+	const struct json *name = json_get(function, "name"), *parameters = json_get(function, "parameters");
+	if (!json_is(function, JSON_OBJECT))
+		return error_set(e, ERR_INPUT, "tools[%zu]: %s is %s, expected an object", i,
+			inner ? "\"function\"" : "it", json_type_name(function));
+	if (!json_is(name, JSON_STRING) || name->text.length == 0)
+		return error_set(e, ERR_INPUT, "tools[%zu]: \"name\" is %s, expected a text that is not empty", i,
+			json_is(name, JSON_STRING) ? "empty" : json_type_name(name));
+	if (parameters && !json_is(parameters, JSON_OBJECT) && !json_is(parameters, JSON_TRUE) &&
+		!json_is(parameters, JSON_FALSE))
+		return error_set(e, ERR_INPUT, "tools[%zu] (%.*s): \"parameters\" is %s, expected a JSON Schema", i,
+			STR_ARG(name->text), json_type_name(parameters));
+	return 0;
+}
+
+int tools_check(const struct json *tools, struct error *e)
+{
+	size_t i = 0;
+	JSON_EACH (tool, tools)
+		TRY(tool_check(tool, i++, e));
+	return 0;
+}
+
 /* ---- Validity ---- */
 
 /* The schemas of tools, compiled when they are first called: a text may hold many calls. */

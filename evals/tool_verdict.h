@@ -5,6 +5,10 @@
 
 #include "engine/engine.h"
 
+/* ERR_INPUT, naming the tool, for one that no call can name or that offers no schema: expected {"name", "parameters"?},
+ * maybe within {"function"}. PRECOND: an array. */
+int tools_check(const struct json *tools, struct error *e);
+
 /* 1: each call names a declared tool, is strict JSON (Python's constants are not) and satisfies that tool's schema;
  * 0: one does not, and *why is appended which and what; a negative status where a schema cannot be judged.
  * PRECOND: there are calls. */

@@ -17,4 +17,11 @@ double trigger_f1(const struct trigger_counts *c);
 int trigger_put(struct store *store, int64_t run_id, int64_t baseline_id, int64_t variant_id, const struct suite *suite,
 	struct error *e);
 
+extern const char trigger_result[]; /* "trigger_f1,none" */
+
+/* Visits that result of one part of a suite (task: the suite's name for the whole), where it has a value. metric: the
+ * one that says whether a tool was called. */
+int trigger_visit(struct store *store, int64_t run_id, int64_t baseline_id, const struct store_result *wanted,
+	const char *metric, store_visit_result *visit, void *context, struct error *e);
+
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "evals/console.h"
+#include "reports/tool_answer.h"
 
 enum { ANSWER_COLUMNS = 48 };
 
@@ -89,6 +90,80 @@ static int append_suites(const struct verdict *v, bool color, struct buf *out, s
 	if (!v->pairing->overlap[0])
 		add_comparison(&t, "pooled", &v->pooled, v->policy ? &v->endpoints[0] : NULL);
 	return finish(&t, color, out, e);
+}
+
+/* ---- Tool calls ---- */
+
+static void add_category(struct table *t, const char *suite, const struct tool_category *c)
+{
+	table_add(t, str_of(suite));
+	table_add(t, str_of(c->name ? c->name : "all"));
+	table_printf(t, "%" PRId64, c->n);
+	add_number(t, c->baseline, 100, 2);
+	add_number(t, c->candidate, 100, 2);
+	add_number(t, c->drop, 100, 2);
+	add_interval(t, c->interval, 100, 2);
+	table_printf(t, "%" PRId64, c->table.b);
+	table_printf(t, "%" PRId64, c->table.c);
+	add_number(t, tool_validity_share(c->baseline_calls), 100, 2);
+	add_number(t, tool_validity_share(c->candidate_calls), 100, 2);
+	add_number(t, c->trigger_f1, 1, 4);
+}
+
+static int append_categories(const struct verdict *v, bool color, struct buf *out, struct error *e)
+{
+	static const char *const names[] = {"suite", "tool calls in", "n", "base %", "cand %", "drop", "95% interval",
+		"lost", "won", "valid base %", "valid cand %", "trigger F1"};
+	struct table t;
+	table_init(&t, "llrrrrrrrrrr");
+	add_headers(&t, names);
+	for (size_t i = 0; i < v->n_suites; i++) {
+		const struct tool_suite *s = &v->suites[i].tools;
+		if (s->n > 1)
+			add_category(&t, v->suites[i].comparison.suite, &s->whole);
+		for (size_t j = 0; j < s->n; j++)
+			add_category(&t, v->suites[i].comparison.suite, &s->categories[j]);
+	}
+	return finish(&t, color, out, e);
+}
+
+/* Of each suite as a whole: the report has them by category. */
+static int append_errors(const struct verdict *v, bool color, struct buf *out, struct error *e)
+{
+	static const char *const names[] = {"suite", "error type", "baseline", "candidate", "appeared", "vanished"};
+	struct table t;
+	table_init(&t, "llrrrr");
+	add_headers(&t, names);
+	for (size_t i = 0; i < v->n_suites; i++) {
+		const struct tool_category *c = &v->suites[i].tools.whole;
+		for (size_t j = 0; j < c->n_errors; j++) {
+			table_add(&t, str_of(v->suites[i].comparison.suite));
+			table_add(&t, str_of(c->errors[j].type));
+			table_printf(&t, "%" PRId64, c->errors[j].baseline);
+			table_printf(&t, "%" PRId64, c->errors[j].candidate);
+			table_printf(&t, "%" PRId64, c->errors[j].appeared);
+			table_printf(&t, "%" PRId64, c->errors[j].vanished);
+		}
+	}
+	return finish(&t, color, out, e);
+}
+
+static int append_tools(const struct verdict *v, bool color, struct buf *out, struct error *e)
+{
+	bool any = false, errors = false;
+	for (size_t i = 0; i < v->n_suites; i++) {
+		any = any || v->suites[i].tools.n > 0;
+		errors = errors || v->suites[i].tools.whole.n_errors > 0;
+	}
+	if (any) {
+		buf_append_char(out, '\n');
+		TRY(append_categories(v, color, out, e));
+	}
+	if (errors) {
+		buf_append_char(out, '\n');
+		TRY(append_errors(v, color, out, e));
+	}
+	return 0;
 }
 
 /* ---- Endpoints ---- */
@@ -219,6 +294,7 @@ int verdict_text(const struct verdict *v, bool color, struct buf *out, struct er
 {
 	append_sides(v, out);
 	TRY(append_suites(v, color, out, e));
+	TRY(append_tools(v, color, out, e));
 	if (v->policy) {
 		buf_append_char(out, '\n');
 		TRY(append_endpoints(v, color, out, e));
@@ -251,7 +327,17 @@ static void add_answer(struct table *t, const struct store_sample *sample, const
 	buf_free(&clipped);
 }
 
-static void add_flips(struct table *t, const struct pairing *p, bool regressions)
+/* Why the calls of the wrong side are wrong. */
+static int add_error_type(struct table *t, const struct store_sample *wrong, struct error *e)
+{
+	struct tool_answer answer;
+	int status = tool_answer_read(wrong, &answer, e);
+	table_add(t, answer.error_type);
+	tool_answer_free(&answer);
+	return status < 0 ? status : 0;
+}
+
+static int add_flips(struct table *t, const struct pairing *p, bool regressions, struct error *e)
 {
 	for (size_t i = 0; i < p->n_suites; i++)
 		for (const struct pair *pair = p->suites[i].pairs; pair < p->suites[i].pairs + p->suites[i].n; pair++) {
@@ -262,17 +348,27 @@ static void add_flips(struct table *t, const struct pairing *p, bool regressions
 			table_add(t, str_of(regressions ? "lost" : "won"));
 			add_answer(t, pair->baseline, p->suites[i].metric);
 			add_answer(t, pair->candidate, p->suites[i].metric);
+			if (t->columns == 6)
+				TRY(add_error_type(t, regressions ? pair->candidate : pair->baseline, e));
 		}
+	return 0;
 }
 
 int verdict_flips_text(const struct verdict *v, bool color, struct buf *out, struct error *e)
 {
-	static const char *const names[] = {"suite", "item", "change", "baseline", "candidate"};
+	static const char *const names[] = {"suite", "item", "change", "baseline", "candidate", "wrong by"};
 	struct table t;
-	table_init(&t, "lllll");
+	bool calls = false;
+	for (size_t i = 0; i < v->n_suites; i++)
+		calls = calls || v->suites[i].tools.n > 0;
+	table_init(&t, calls ? "llllll" : "lllll");
 	add_headers(&t, names);
-	add_flips(&t, v->pairing, true);
-	add_flips(&t, v->pairing, false);
+	int status = add_flips(&t, v->pairing, true, e);
+	if (status == 0)
+		status = add_flips(&t, v->pairing, false, e);
 	buf_append_char(out, '\n');
-	return finish(&t, color, out, e);
+	if (status == 0)
+		return finish(&t, color, out, e);
+	table_free(&t);
+	return status;
 }

@@ -6,6 +6,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
+#include "reports/tool_answer.h"
 
 enum { MAX_METRICS = 16, MAX_CHOICES = 64 };
 
@@ -551,6 +552,17 @@ static void append_choice(const struct json *choices, struct buf *out)
 		buf_printf(out, "choice %d", chosen);
 }
 
+static void append_calls(const struct store_sample *sample, struct buf *out)
+{
+	struct tool_answer answer;
+	struct error e = {0};
+	int status = tool_answer_read(sample, &answer, &e);
+	if (status == 1)
+		tool_answer_line(&answer, out);
+	out->failed |= status < 0;
+	tool_answer_free(&answer);
+}
+
 void pair_extracted(const struct store_sample *sample, const char *metric, struct buf *out)
 {
 	struct json_document *document = NULL;
@@ -562,6 +574,8 @@ void pair_extracted(const struct store_sample *sample, const char *metric, struc
 		const struct json *text = json_get(root_of(document), comma + 1);
 		if (json_is(text, JSON_STRING))
 			buf_append_str(out, text->text);
+		else
+			append_calls(sample, out);
 	}
 	json_free(document);
 }

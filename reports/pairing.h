@@ -75,7 +75,8 @@ bool pair_is_regression(const struct pair *p);
 /* The text of an answer: a generated one without its JSON quotes, else the choices' log-probabilities as JSON; empty
  * for one that was not kept. */
 void pair_response(const struct store_sample *sample, struct buf *out);
-/* The filtered answer of the suite's metric; for choices the index that was chosen. Empty where there is none. */
+/* The filtered answer of the suite's metric; for choices the index that was chosen; calls of tools on one line. Empty
+ * where there is none. */
 void pair_extracted(const struct store_sample *sample, const char *metric, struct buf *out);
 
 #endif

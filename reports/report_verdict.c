@@ -5,6 +5,7 @@
 
 #include "engine/base/json_strict.h"
 #include "reports/html.h"
+#include "reports/report_tools.h"
 #include "reports/word_diff.h"
 
 /* ---- Tables ---- */
@@ -187,6 +188,7 @@ int report_verdict_tables(const struct verdict *v, struct table_list *out, struc
 	TRY(suites_table(v, out, e));
 	TRY(differences_table(v, out, e));
 	TRY(transitions_table(v, out, e));
+	TRY(report_tools_tables(v, out, e));
 	return divergence_table(v, out, e);
 }
 
@@ -360,6 +362,8 @@ static int append_flip(struct buf *out, const struct suite_pairs *suite, const s
 	buf_printf(out, " document %" PRId64 "</summary>\n", p->baseline->doc_id);
 	append_item(out, item);
 	append_divergence(out, p->baseline, p->candidate);
+	if (status == 0)
+		status = report_calls_html(p, out, e);
 	buf_append_text(out, "<div class=\"sides\">\n<div>\n");
 	append_side(out, "Baseline", p->baseline, suite->metric);
 	append_answer(out, &diff, a.length, WORD_REMOVED);

@@ -5,7 +5,7 @@
 #include "reports/table.h"
 #include "reports/verdict.h"
 
-/* Endpoints, suites, transitions, divergence, A/A, differences: one table each where there is something to say. */
+/* Endpoints, suites, transitions, tool calls, divergence, A/A, differences: one table each where there is something to say. */
 int report_verdict_tables(const struct verdict *v, struct table_list *out, struct error *e);
 
 /* The banner: verdict, reason, exit code. */

@@ -54,7 +54,8 @@ static int read_values(const struct wanted *w, const char *task, struct values *
 			json_parse(column_str(b.statement, 0), "sample.metrics", JSON_LAST_KEY_WINS, &metrics, e));
 		double value = json_double(json_get(json_root(metrics), w->metric));
 		json_free(metrics);
-		TRY_CLEANUP(status, add_value(out, value, e));
+		if (!isnan(value)) /* null: the item does not count for that metric */
+			TRY_CLEANUP(status, add_value(out, value, e));
 	}
 cleanup:
 	sqlite3_finalize(b.statement);
@@ -203,9 +204,21 @@ static int put(const struct wanted *w, const struct store_mean *x, struct error 
 static int put_own(void *context, const struct store_result *r, struct error *e)
 {
 	struct wanted w = *(const struct wanted *)context;
+	int64_t count = 0;
 	w.task = r->task ? r->task : r->suite;
 	w.metric = r->metric;
-	return put(&w, &(struct store_mean){(int)r->n, r->value, r->stderr_value}, e);
+	TRY(is_there(&w, &count, e));
+	return count ? 0 : put(&w, &(struct store_mean){(int)r->n, r->value, r->stderr_value}, e);
+}
+
+/* 1: it is no mean, and put where it has a value; 0: it is one. */
+static int put_if_own(struct wanted *w, struct error *e)
+{
+	const struct store_result result = {
+		.variant_id = w->variant_id, .suite = w->suite, .task = w->task, .metric = w->metric};
+	if (!w->merge->math->own)
+		return 0;
+	return w->merge->math->own(w->merge->target, w->merge->run_id, &result, put_own, w, e);
 }
 
 /* The tasks that the provenance of the run names for a suite of several; NULL: it has one. */
@@ -256,20 +269,34 @@ static int join_result(void *context, const struct store_result *r, struct error
 	TRY(is_there(&w, &count, e));
 	if (count)
 		return 0;
-	int own = v->merge->math->own
-		? v->merge->math->own(v->merge->target, v->merge->run_id, w.variant_id, r->suite, put_own, &w, e)
-		: 0;
+	int own = put_if_own(&w, e);
 	if (own != 0)
 		return own < 0 ? own : 0;
 	TRY(compute(&w, &joined, e));
 	return joined.n > 0 ? put(&w, &joined, e) : 0;
 }
 
+/* What no shard has: a result made of parts of which each shard lacks another. */
+static int join_missing(void *context, const struct store_result *r, struct error *e)
+{
+	const struct visit *v = context;
+	struct wanted w = {.merge = v->merge, .suite = r->suite, .metric = r->metric};
+	char name[256] = "";
+	if (strcmp(r->suite, r->task) != 0)
+		return 0;
+	TRY(variant_name(v->part->store, r->variant_id, name, sizeof(name), e));
+	TRY(merge_find_variant(v->merge, name, &w.variant_id, e));
+	int own = put_if_own(&w, e);
+	return own < 0 ? own : 0;
+}
+
 int merge_results(struct merge *m, struct error *e)
 {
-	for (size_t i = 0; i < m->n; i++) {
-		struct visit v = {m, &m->parts[i]};
-		TRY(store_results_each(m->parts[i].store, m->parts[i].run_id, join_result, &v, e));
-	}
+	static store_visit_result *const rounds[] = {join_result, join_missing};
+	for (size_t round = 0; round < 2; round++)
+		for (size_t i = 0; i < m->n; i++) {
+			struct visit v = {m, &m->parts[i]};
+			TRY(store_results_each(m->parts[i].store, m->parts[i].run_id, rounds[round], &v, e));
+		}
 	return 0;
 }

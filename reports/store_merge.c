@@ -440,8 +440,10 @@ static int merge_all(struct merge *m, struct error *e)
 	TRY(check_target(m, e));
 	TRY(add_run(m, e));
 	TRY(add_variants(m, e));
-	for (size_t i = 0; i < m->n; i++)
+	for (size_t i = 0; i < m->n; i++) {
 		TRY(copy_samples(m, &m->parts[i], e));
+		TRY(merge_incidents(m, &m->parts[i], e));
+	}
 	TRY(check_coverage(m, e));
 	return merge_results(m, e);
 }

@@ -19,9 +19,11 @@ struct store_mean {
 /* Tasks of a suite, at most. */
 enum { STORE_TASKS_MAX = 1024 };
 
-/* Calls visit for every result of a suite under one variant whose results are more than means of its answers' metrics,
- * computed from the answers in s: 1. A suite whose results are means: 0, without a visit. */
-typedef int store_own_results(struct store *s, int64_t run_id, int64_t variant_id, const char *suite,
+/* Computes, from the answers in s, a result that is more than a mean of its answers' metrics. wanted names it: variant,
+ * suite, task (the suite's own name: the suite as a whole) and metric. 1: visited, maybe with others of the suite, where
+ * it has a value; 0, without a visit: it is a mean. task NULL: visits those of that metric that a part of the answers may
+ * have no value for. */
+typedef int store_own_results(struct store *s, int64_t run_id, const struct store_result *wanted,
 	store_visit_result *visit, void *context, struct error *e);
 
 /* How results are made of values: the suites know. */

@@ -34,6 +34,11 @@ struct merge {
 /* Id of that variant in the joined run; 0: it has none of that name. */
 int merge_find_variant(struct merge *m, const char *name, int64_t *id, struct error *e);
 
+/* ---- store_merge_incidents.c ---- */
+
+/* Copies what guards found in a shard, and the trials of its planned faults. */
+int merge_incidents(struct merge *m, const struct part *p, struct error *e);
+
 /* ---- store_join.c ---- */
 
 /* Computes every result that some shard has, over the answers of all. */

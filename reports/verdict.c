@@ -46,9 +46,12 @@ int verdict_compare(const struct pairing *pairing, struct verdict *out, struct e
 	out->suites = mem_calloc(pairing->n_suites, sizeof(*out->suites), e);
 	if (!out->suites)
 		return ERR_MEMORY;
-	for (; out->n_suites < pairing->n_suites; out->n_suites++)
-		TRY(comparison_of_suite(
-			pairing, &pairing->suites[out->n_suites], &out->suites[out->n_suites].comparison, e));
+	while (out->n_suites < pairing->n_suites) {
+		const struct suite_pairs *suite = &pairing->suites[out->n_suites];
+		struct suite_verdict *verdict = &out->suites[out->n_suites++];
+		TRY(comparison_of_suite(pairing, suite, &verdict->comparison, e));
+		TRY(tool_suite_make(suite, &verdict->tools, e));
+	}
 	out->aa_wanted = !(pairing->baseline.deterministic && pairing->candidate.deterministic) &&
 		pairing->baseline.variant_id && pairing->candidate.variant_id;
 	return differences_find(&pairing->baseline, &pairing->candidate, &out->differences, &out->n_differences, e);
@@ -77,6 +80,8 @@ int verdict_add_aa(struct verdict *v, const struct pairing *aa, struct error *e)
 
 void verdict_free(struct verdict *v)
 {
+	for (size_t i = 0; i < v->n_suites; i++)
+		tool_suite_free(&v->suites[i].tools);
 	free(v->suites);
 	differences_free(v->differences, v->n_differences);
 	*v = (struct verdict){0};

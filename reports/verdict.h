@@ -5,6 +5,7 @@
 
 #include "reports/comparison.h"
 #include "reports/policy.h"
+#include "reports/tool_results.h"
 
 enum outcome { OUTCOME_PASS, OUTCOME_FAIL, OUTCOME_INCONCLUSIVE };
 const char *outcome_name(enum outcome outcome); /* "pass", "fail", "inconclusive" */
@@ -33,6 +34,7 @@ struct endpoint {
 struct suite_verdict {
 	struct comparison comparison;
 	struct endpoint endpoint;
+	struct tool_suite tools; /* n 0: its answers call no tools */
 };
 
 /* What differs between the two configurations. */

@@ -4,13 +4,16 @@
 #include <math.h>
 
 #include "engine/base/json_strict.h"
+#include "reports/tool_answer.h"
 
 /* ---- Members: each begins with its comma ---- */
 
 static void member(struct buf *out, const char *name)
 {
 	char last = out->length ? out->data[out->length - 1] : '{';
-	buf_printf(out, "%s\"%s\": ", last == '{' ? "" : ", ", name);
+	buf_append_text(out, last == '{' ? "" : ", ");
+	json_write_string(str_of(name), false, out);
+	buf_append_text(out, ": ");
 }
 
 static void member_int(struct buf *out, const char *name, int64_t value)
@@ -92,6 +95,63 @@ static void comparison_members(struct buf *out, const struct comparison *c)
 	member_double(out, "aa_flips", c->aa_flips);
 }
 
+/* ---- Tool calls ---- */
+
+static void validity_members(struct buf *out, const char *name, struct tool_validity v)
+{
+	begin(out, name);
+	member_int(out, "called", v.called);
+	member_int(out, "valid", v.valid);
+	member_double(out, "share", tool_validity_share(v));
+	end(out);
+}
+
+static void category_members(struct buf *out, const struct tool_category *c)
+{
+	member_int(out, "n", c->n);
+	member_int(out, "a", c->table.a);
+	member_int(out, "b", c->table.b);
+	member_int(out, "c", c->table.c);
+	member_int(out, "d", c->table.d);
+	member_double(out, "baseline", c->baseline);
+	member_double(out, "candidate", c->candidate);
+	member_double(out, "drop", c->drop);
+	member_double(out, "low", c->interval.low);
+	member_double(out, "high", c->interval.high);
+	begin(out, "validity");
+	validity_members(out, "baseline", c->baseline_calls);
+	validity_members(out, "candidate", c->candidate_calls);
+	end(out);
+	member_double(out, "trigger_f1", c->trigger_f1);
+	begin(out, "errors");
+	for (size_t i = 0; i < c->n_errors; i++) {
+		const struct tool_error *error = &c->errors[i];
+		begin(out, error->type);
+		member_int(out, "baseline", error->baseline);
+		member_int(out, "candidate", error->candidate);
+		member_int(out, "appeared", error->appeared);
+		member_int(out, "vanished", error->vanished);
+		end(out);
+	}
+	end(out);
+}
+
+static void tool_members(struct buf *out, const struct tool_suite *s)
+{
+	if (s->n == 0)
+		return;
+	begin(out, "tool_calls");
+	category_members(out, &s->whole);
+	begin(out, "categories");
+	for (size_t i = 0; i < s->n; i++) {
+		begin(out, s->categories[i].name);
+		category_members(out, &s->categories[i]);
+		end(out);
+	}
+	end(out);
+	end(out);
+}
+
 /* ---- Endpoints ---- */
 
 static void judgement_members(struct buf *out, const struct endpoint *x)
@@ -145,9 +205,11 @@ static void side(struct buf *out, const char *name, const struct answers *a)
 	end(out);
 }
 
-static void answer(struct buf *out, const char *name, const struct store_sample *sample, const char *metric)
+static int answer(
+	struct buf *out, const char *name, const struct store_sample *sample, const char *metric, struct error *e)
 {
 	struct buf text = {0};
+	struct tool_answer calls;
 	begin(out, name);
 	pair_extracted(sample, metric, &text);
 	member_str(out, "extracted", buf_str(&text));
@@ -156,11 +218,18 @@ static void answer(struct buf *out, const char *name, const struct store_sample 
 	member_str(out, "response", buf_str(&text));
 	member_text(out, "finish_reason", sample->finish_reason);
 	member_int(out, "tokens", sample->generated_tokens);
+	int status = tool_answer_read(sample, &calls, e);
+	if (status == 1) {
+		buf_append_text(out, ", ");
+		tool_answer_json(&calls, out);
+	}
 	end(out);
+	tool_answer_free(&calls);
 	buf_free(&text);
+	return status < 0 ? status : 0;
 }
 
-static void flips(struct buf *out, const struct pairing *p)
+static int flips(struct buf *out, const struct pairing *p, struct error *e)
 {
 	const char *between = "";
 	member(out, "flips");
@@ -174,12 +243,13 @@ static void flips(struct buf *out, const struct pairing *p)
 			member_text(out, "task", pair->baseline->task);
 			member_int(out, "doc_id", pair->baseline->doc_id);
 			member_text(out, "change", pair_is_regression(pair) ? "regression" : "improvement");
-			answer(out, "baseline", pair->baseline, p->suites[i].metric);
-			answer(out, "candidate", pair->candidate, p->suites[i].metric);
+			TRY(answer(out, "baseline", pair->baseline, p->suites[i].metric, e));
+			TRY(answer(out, "candidate", pair->candidate, p->suites[i].metric, e));
 			end(out);
 			between = ",";
 		}
 	buf_append_char(out, ']');
+	return 0;
 }
 
 static void differences(struct buf *out, const struct verdict *v)
@@ -241,13 +311,14 @@ int verdict_json(const struct verdict *v, bool with_flips, struct buf *out, stru
 		comparison_members(out, &suite->comparison);
 		if (v->policy)
 			judgement_members(out, &suite->endpoint);
+		tool_members(out, &suite->tools);
 		end(out);
 	}
 	end(out);
 	member_int(out, "hashes_unknown", v->pairing->unverified);
 	differences(out, v);
 	if (with_flips)
-		flips(out, v->pairing);
+		TRY(flips(out, v->pairing, e));
 	buf_append_text(out, "}\n");
 	return buf_check(out, e);
 }

@@ -31,6 +31,14 @@ static inline struct buf sql(const char *db, const char *query)
 	return out;
 }
 
+static inline void sql_change(const char *db, const char *statement)
+{
+	sqlite3 *handle = NULL;
+	ck_assert_int_eq(sqlite3_open(db, &handle), SQLITE_OK);
+	ck_assert_msg(sqlite3_exec(handle, statement, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(handle));
+	sqlite3_close(handle);
+}
+
 static inline int64_t sql_int(const char *db, const char *query)
 {
 	struct buf out = sql(db, query);

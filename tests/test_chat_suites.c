@@ -186,6 +186,40 @@ static const struct {
 	{"{{ messages[0].content.no.such }}", "Think.", "has no attribute 'no'", ERR_INPUT},
 };
 
+/* A suite of conversations is instructed as any other: before its messages, or in the system message they begin with. */
+static const struct {
+	const char *messages, *template, *prompt;
+	int dropped;
+} instructions[] = {
+	{"[{\"role\": \"user\", \"content\": \"Hi\"}]", NULL, "system:Think.|user:Hi|", 0},
+	{"[{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"Hi\"}]", NULL,
+		"system:Think.\n\nBe brief.|user:Hi|", 0},
+	{"[{\"role\": \"user\", \"content\": \"Hi\"}]", "{{ raise_exception('no') if m.role == 'system' }}", "user:Hi|",
+		1},
+};
+
+START_TEST(conversations_are_instructed)
+{
+	struct buf source = {0}, text = {0};
+	const char *refusal = instructions[_i].template ? instructions[_i].template : "";
+	buf_printf(&source, "{%% for m in messages %%}%s{{ m.role }}:{{ m.content }}|{%% endfor %%}", refusal);
+	buf_printf(&text, "{\"id\": 1, \"messages\": %s, \"check\": \"exact\", \"expected\": \"x\"}\n",
+		instructions[_i].messages);
+	struct engine_template *template = opened(buf_str(&source));
+	struct suite_options options = chat_options(template, golden_path("suites/data"), 0);
+	struct suite *suite;
+	options.system_instruction = "Think.";
+	CHECK_OK(suite_open(test_write_file("e.jsonl", text.data, text.length), &options, &suite, &test_error));
+	ck_assert_msg(str_is(suite_item(suite, 0)->context, instructions[_i].prompt), "%s",
+		suite_item(suite, 0)->context.data);
+	ck_assert_int_eq(suite_chat(suite)->systems_dropped, instructions[_i].dropped);
+	suite_close(suite);
+	engine_template_close(template);
+	buf_free(&source);
+	buf_free(&text);
+}
+END_TEST
+
 START_TEST(refusals_name_the_record)
 {
 	struct engine_template *template = refusals[_i].template ? opened(str_of(refusals[_i].template)) : NULL;
@@ -342,6 +376,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(prompts, golden_prompts_agree);
 	tcase_add_loop_test(prompts, shared_samples_agree, 0, COUNT(shared_files));
 	tcase_add_test(prompts, an_instruction_without_a_template);
+	tcase_add_loop_test(prompts, conversations_are_instructed, 0, COUNT(instructions));
 	TCase *notes = test_case(suite, "notes", 0);
 	tcase_add_loop_test(notes, refusals_name_the_record, 0, COUNT(refusals));
 	tcase_add_test(notes, a_date_in_prompts_is_noted);

@@ -125,7 +125,8 @@ START_TEST(a_pattern_that_takes_too_long)
 	bool passed;
 	for (int i = 0; i < 5000; i++)
 		buf_append_text(&answer, "x");
-	ck_assert_int_eq(exam_check_apply(json_root(record), TOOL_FORMAT_NONE, buf_str(&answer), &passed, &test_error), ERR_INPUT);
+	ck_assert_int_eq(exam_check_apply(json_root(record), TOOL_FORMAT_NONE, buf_str(&answer), &passed, &test_error),
+		ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "matching a text of 5000 bytes: "));
 	buf_free(&answer);
 	json_free(record);
@@ -173,6 +174,15 @@ static const struct {
 	{"'id': 1, 'messages': 5, 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"messages\" is number"},
 	{GOOD "'messages': [], 'check': 'exact', 'expected': 'x'", ERR_INPUT, "expected one of them"},
 	{GOOD "'tools': 5, 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"tools\" is number"},
+	{GOOD "'tools': [{'name': 'f'}, 5], 'check': 'exact', 'expected': 'x'", ERR_INPUT,
+		"tools[1]: it is number, expected an object"},
+	{GOOD "'tools': [{'function': 'f'}], 'check': 'exact', 'expected': 'x'", ERR_INPUT,
+		"tools[0]: \"function\" is string, expected an object"},
+	{GOOD "'tools': [{'type': 'function', 'function': {}}], 'check': 'exact', 'expected': 'x'", ERR_INPUT,
+		"tools[0]: \"name\" is missing, expected a text that is not empty"},
+	{GOOD "'tools': [{'name': ''}], 'check': 'exact', 'expected': 'x'", ERR_INPUT, "tools[0]: \"name\" is empty"},
+	{GOOD "'tools': [{'name': 'f', 'parameters': null}], 'check': 'exact', 'expected': 'x'", ERR_INPUT,
+		"tools[0] (f): \"parameters\" is null, expected a JSON Schema"},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 0", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 1.5", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 3000000000", ERR_INPUT, "column \"max_tokens\""},
@@ -184,6 +194,14 @@ static const struct {
 	{GOOD "'check': 'number', 'expected': 1e999", ERR_INPUT, "\"expected\" is number, expected a number"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerence': 1", ERR_INPUT,
 		"unknown key \"tolerence\", expected of id, prompt, messages, check, expected, max_tokens, stop"},
+	{GOOD "'check': 'exact', 'expected': 'x', 'tolerance': 1", ERR_INPUT,
+		"\"tolerance\" belongs to check \"number\", expected none beside check \"exact\""},
+	{GOOD "'check': 'regex', 'expected': '(x)', 'value': 'x', 'tolerance': 0", ERR_INPUT,
+		"\"tolerance\" belongs to check \"number\", expected none beside check \"regex\""},
+	{GOOD "'check': 'number', 'expected': 1, 'value': '1'", ERR_INPUT,
+		"\"value\" belongs to check \"regex\", expected none beside check \"number\""},
+	{GOOD "'check': 'choice', 'expected': 'A', 'value': null", ERR_INPUT,
+		"\"value\" belongs to check \"regex\", expected none beside check \"choice\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_token': 5", ERR_INPUT, "unknown key \"max_token\""},
 	{"'id': 1, 'promt': 'p', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "unknown key \"promt\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'stop': ''", ERR_INPUT, "column \"stop\""},

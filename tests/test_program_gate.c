@@ -335,6 +335,18 @@ START_TEST(plans)
 	o = RUN("gate", "--plan", "--baseline", f.baseline);
 	expect_exit(&o, 0);
 	expect_in(&o.out, "pooled    critical  2000");
+	ck_assert_ptr_null(strstr(buf_text(&o.out), "delta_logprob"));
+	outcome_free(&o);
+	/* what the policy names and these items cannot tell has a row of its own */
+	static const char policy[] = "{\"delta_logprob\": {\"margin\": 0.05}}";
+	const char *file = test_write_file("policy.json", policy, sizeof(policy) - 1);
+	o = RUN("gate", "--plan", "--suite", "gsm8k", "--policy", file);
+	expect_exit(&o, 0);
+	expect_in(&o.out, "delta_logprob  critical    0  0.05 nat  no multiple choice");
+	outcome_free(&o);
+	o = RUN("gate", "--plan", "--suite", "gsm8k", "--policy", file, "--json");
+	expect_exit(&o, 0);
+	expect_in(&o.out, "\"delta_logprob\": {\"n\": 0, \"tier\": \"critical\", \"margin\": 0.05, \"if\": []}");
 	outcome_free(&o);
 }
 END_TEST

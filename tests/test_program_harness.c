@@ -174,7 +174,8 @@ START_TEST(hostile_files_are_refused_by_name)
 	const char *pieces[4] = {NULL};
 	memcpy(pieces, hostile[_i].pieces, sizeof(hostile[_i].pieces));
 	expect_failure(o, 2, pieces);
-	expect_sql(db, "SELECT count(*) FROM run", "0\n");
+	/* a store that was made for it is not left behind */
+	ck_assert_int_ne(access(db, F_OK), 0);
 	/* what is whole again can be imported */
 	file_copy(path_in(golden_path("harness/pocket"), hostile[_i].file), path_in(folder, hostile[_i].file));
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
@@ -458,14 +459,6 @@ START_TEST(suites_of_no_harness_task_are_left_out)
 }
 END_TEST
 
-static void store_change(const char *db, const char *statement)
-{
-	sqlite3 *handle = NULL;
-	ck_assert_int_eq(sqlite3_open(db, &handle), SQLITE_OK);
-	ck_assert_msg(sqlite3_exec(handle, statement, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(handle));
-	sqlite3_close(handle);
-}
-
 /* The harness's files have no word for them: read in again they would be whole runs. */
 START_TEST(parts_of_runs_are_not_exported)
 {
@@ -477,14 +470,35 @@ START_TEST(parts_of_runs_are_not_exported)
 	for (int i = 0; i < COUNT(states); i++) {
 		char statement[256];
 		snprintf(statement, sizeof(statement), "UPDATE run SET status = '%s' WHERE run_id = 2", states[i]);
-		store_change(db, statement);
+		sql_change(db, statement);
 		/* the process that was running it is no more */
 		EXPECT_FAILURE(RUN("export", "--lm-eval", out, "2", "--db", db), 2, "run 2 is",
 			i == 2 ? "interrupted" : states[i], "expected a complete one");
 	}
 	ck_assert_int_ne(access(out, F_OK), 0);
-	store_change(db, "UPDATE run SET status = 'complete'");
+	sql_change(db, "UPDATE run SET status = 'complete'");
 	expect_done(RUN("export", "--lm-eval", out, "2", "--db", db));
+}
+END_TEST
+
+/* The second suite of the run cannot be written: nothing is, and what stood there stands there still. */
+START_TEST(nothing_is_written_by_half)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	expect_done(RUN("run", "--suite", "arc_easy,gsm8k", "--limit", "1", "--db", db));
+	sql_change(db, "UPDATE sample SET prompt_hash = 'x' || substr(prompt_hash, 2) WHERE suite = 'gsm8k'");
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "1", "--db", db), 2, "gsm8k");
+	ck_assert_int_ne(access(out, F_OK), 0);
+	sql_change(db, "UPDATE run SET config_hash = 'x'");
+	expect_done(RUN("run", "--suite", "arc_easy,gsm8k", "--limit", "1", "--db", db));
+	expect_done(RUN("export", "--lm-eval", out, "2", "--db", db));
+	struct buf before = test_read_file(find_in(find_in(out, ""), "samples_arc_easy_"));
+	sql_change(db, "UPDATE sample SET prompt_hash = 'x' || substr(prompt_hash, 2) WHERE suite = 'gsm8k'");
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "2", "--db", db), 2, "gsm8k");
+	struct buf after = test_read_file(find_in(find_in(out, ""), "samples_arc_easy_"));
+	ck_assert(str_equal(buf_str(&before), buf_str(&after)));
+	buf_free(&before);
+	buf_free(&after);
 }
 END_TEST
 
@@ -505,5 +519,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(out, the_model_of_the_prompts_must_be_there);
 	tcase_add_test(out, suites_of_no_harness_task_are_left_out);
 	tcase_add_test(out, parts_of_runs_are_not_exported);
+	tcase_add_test(out, nothing_is_written_by_half);
 	tcase_add_test(out, other_data_than_the_run_had_are_refused);
 }

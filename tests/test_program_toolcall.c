@@ -45,6 +45,79 @@ START_TEST(the_bundled_model_calls_tools)
 }
 END_TEST
 
+static void run_part(const char *db, const char *shard)
+{
+	struct outcome o = RUN("run", "--suite", "toolcall", "--limit", "5", "--variant", "bf16/bf16", "--variant",
+		"int4g64/fp8", "--db", db, shard ? "--shard" : "--quiet", shard);
+	expect_exit(&o, 0);
+	outcome_free(&o);
+}
+
+/* Joined, two shards hold what the undivided run does: agreement with the baseline, too. */
+START_TEST(shards_make_the_whole)
+{
+	const char *folder = scratch_folder(), *whole = path_in(folder, "a.db"), *parts = path_in(folder, "b.db");
+	run_part(whole, NULL);
+	run_part(parts, "1/2");
+	run_part(parts, "2/2");
+	struct outcome o = RUN("db", "merge", "--db", parts);
+	expect_exit(&o, 0);
+	outcome_free(&o);
+	struct buf expected = answers(whole, 1), joined = answers(parts, 3);
+	expect_same(&joined, &expected);
+	ck_assert_ptr_nonnull(strstr(buf_text(&expected), "int4g64/fp8|toolcall|toolcall|trigger_f1,none|15|"));
+	buf_free(&expected);
+	buf_free(&joined);
+}
+END_TEST
+
+/* Two runs' calls: by category and error type, and both beside each other for one item. */
+START_TEST(calls_are_compared)
+{
+	static const char right[] = "{\"calls\": \"[{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": 1}}]\", "
+				    "\"error_type\": \"\", \"invalid\": \"\"}";
+	const char *db = database(), *page = path_in(scratch_folder(), "r.html");
+	run_part(db, NULL);
+	char statement[1024];
+	snprintf(statement, sizeof(statement),
+		"UPDATE sample SET filtered = '%s', metrics = '{\"ast,none\": 1.0}' WHERE variant_id = 1 AND doc_id = "
+		"3 "
+		"AND task = 'toolcall_multiple'",
+		right);
+	sql_change(db, statement);
+	sql_change(db,
+		"UPDATE sample SET filtered = '{\"calls\": \"[]\", \"error_type\": \"ast_decoder:decoder_failed\", "
+		"\"invalid\": \"\"}', metrics = '{\"ast,none\": 0.0}' WHERE variant_id = 2 AND doc_id = 3 AND "
+		"task = 'toolcall_multiple'");
+	struct outcome o = RUN("compare", "1:bf16/bf16", "1:int4g64/fp8", "--db", db, "--flips");
+	expect_exit(&o, 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "toolcall  multiple"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "toolcall  ast_decoder:decoder_failed"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "lost    f(a=1)"));
+	outcome_free(&o);
+	o = RUN("diff", "1:bf16/bf16", "1:int4g64/fp8", "--db", db, "--item", "toolcall_multiple/3");
+	expect_exit(&o, 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "wrong by            ast_decoder:decoder_failed  added"));
+	outcome_free(&o);
+	o = RUN("diff", "1:bf16/bf16", "1:int4g64/fp8", "--db", db, "--item", "toolcall_multiple/3", "--json");
+	expect_exit(&o, 0);
+	struct json_document *document = parse(buf_str(&o.out));
+	ck_assert_int_eq(json_path_int(json_root(document), "baseline_calls/calls/0/arguments/a"), 1);
+	json_free(document);
+	outcome_free(&o);
+	o = RUN("report", "--db", db, "--html", page);
+	expect_exit(&o, 0);
+	outcome_free(&o);
+	struct buf html = test_read_file(page);
+	ck_assert_ptr_nonnull(strstr(buf_text(&html), "<caption>Tool calls by error type</caption>"));
+	ck_assert_ptr_nonnull(
+		strstr(buf_text(&html), "<summary>Prompt</summary>\n<pre>&lt;|im_start|&gt;system\n# Tools"));
+	ck_assert_ptr_nonnull(
+		strstr(buf_text(&html), "<th scope=\"row\">call 1</th><td>f</td><td></td><td>missing</td>"));
+	buf_free(&html);
+}
+END_TEST
+
 START_TEST(exams_may_offer_tools)
 {
 	struct buf exam = {0};
@@ -136,6 +209,13 @@ START_TEST(mistakes_are_named)
 		(const char *const[]){"unknown suite \"toolcall_nonsense\"", NULL});
 	expect_failure(RUN("generate", "--tools", bad, "--prompt", "x"), 2,
 		(const char *const[]){"--tools: expected --chat with it", NULL});
+	const char *nameless = test_write_file("nameless.json", "[{\"function\": {}}]", 18);
+	expect_failure(RUN("generate", "--chat", "--tools", nameless, "--prompt", "x"), 2,
+		(const char *const[]){"nameless.json: tools[0]: \"name\" is missing", NULL});
+	expect_failure(
+		RUN_WITH("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"name\": 5}]}\n",
+			"generate", "--chat", "--prompts", "-"),
+		2, (const char *const[]){"standard input:1: tools[0]: \"name\" is number", NULL});
 }
 END_TEST
 
@@ -143,6 +223,8 @@ void test_program_cases(Suite *suite)
 {
 	TCase *program = test_case(suite, "program", PROGRAM_SECONDS);
 	tcase_add_test(program, the_bundled_model_calls_tools);
+	tcase_add_test(program, shards_make_the_whole);
+	tcase_add_test(program, calls_are_compared);
 	tcase_add_test(program, exams_may_offer_tools);
 	tcase_add_test(program, generated_calls_are_read);
 	tcase_add_test(program, odd_calls_are_told);

@@ -220,6 +220,35 @@ static void add_sample(struct store *s, int64_t variant, int doc_id)
 	buf_free(&metrics);
 }
 
+/* One firing of a guard outside of any trial, and a trial with one. */
+static void add_findings(struct store *s, int shard)
+{
+	struct store_incident found = {.variant = "bf16/bf16",
+		.time = shard,
+		.check = "C1",
+		.phase = "prefill",
+		.page = -1,
+		.logical = 5,
+		.expected = UINT64_MAX - (uint64_t)shard,
+		.actual = 7,
+		.detail = STR("{}")};
+	struct store_fault_trial trial = {.trial = shard,
+		.mode = "enforced",
+		.level = "pages",
+		.variant = "bf16/bf16",
+		.seed = UINT64_MAX,
+		.site = "pool.free.early",
+		.model = "M1",
+		.outcome = "detected",
+		.check = "C2",
+		.replay = "again",
+		.detail = STR("{}")};
+	CHECK_OK(store_incident_insert(s, &found, &test_error));
+	found.check = "C2";
+	found.fault_trial_id = 1;
+	CHECK_OK(store_fault_trials_insert(s, &trial, 1, &found, 1, &test_error));
+}
+
 /* Writes one shard into that store; returns its run. */
 static int64_t write_shard(struct store *s, const struct shard_case *c)
 {
@@ -249,6 +278,7 @@ static int64_t write_shard(struct store *s, const struct shard_case *c)
 			add_sample(s, variant, i);
 	struct store_result r = {variant, "gsm8k", NULL, "exact_match,strict-match", 2, 0.5, 0.5};
 	CHECK_OK(store_suite_result_put(s, &r, &test_error));
+	add_findings(s, c->index);
 	CHECK_OK(store_run_finish(s, c->interrupted ? RUN_INTERRUPTED : RUN_COMPLETE, &test_error));
 	buf_free(&provenance);
 	return run_id;
@@ -274,10 +304,56 @@ static struct store_mean pool(const struct store_mean *tasks, int n)
 
 static const struct store_math math = {mean, pool, NULL};
 
+/* A result of a metric that no answer has, and one that no shard has. */
+static int own_results(struct store *s, int64_t run_id, const struct store_result *wanted, store_visit_result *visit,
+	void *context, struct error *e)
+{
+	struct store_result own = *wanted;
+	(void)s, (void)run_id;
+	own.n = 7;
+	own.value = 0.5;
+	own.stderr_value = (double)NAN;
+	if (!wanted->task) {
+		own.task = "extra";
+		return visit(context, &own, e);
+	}
+	return strcmp(wanted->metric, "own,none") == 0 && visit(context, &own, e) == 0;
+}
+
+static const struct store_math own_math = {mean, pool, own_results};
+
 static int take_result(void *context, const struct store_result *r, struct error *e)
 {
 	buf_printf(context, "%s %s %" PRId64 " %g %g\n", r->suite, r->metric, r->n, r->value, r->stderr_value);
 	return buf_check(context, e);
+}
+
+static int take_incident(void *context, const struct store_incident *i, struct error *e)
+{
+	buf_printf(context, "%s %d %" PRIu64 " %" PRId64 " %" PRId64 "%s\n", i->check, (int)i->time, i->expected,
+		i->page, i->logical, i->fault_trial_id ? " of a trial" : "");
+	return buf_check(context, e);
+}
+
+static int take_check(void *context, const struct store_fault_count *count, struct error *e)
+{
+	buf_printf(context, "%s %s %s %s %" PRId64 "\n", count->level, count->model, count->site, count->key, count->n);
+	return buf_check(context, e);
+}
+
+/* What guards found in the shards is there, each firing with the trial that it belongs to. */
+static void expect_findings(struct store *s, int64_t run_id)
+{
+	struct buf found = {0};
+	CHECK_OK(store_incidents_each(s, run_id, take_incident, &found, &test_error));
+	ck_assert_str_eq(buf_text(&found),
+		"C1 1 18446744073709551614 -1 5\nC2 1 18446744073709551614 -1 5 of a trial\n"
+		"C1 2 18446744073709551613 -1 5\nC2 2 18446744073709551613 -1 5 of a trial\n"
+		"C1 3 18446744073709551612 -1 5\nC2 3 18446744073709551612 -1 5 of a trial\n");
+	buf_clear(&found);
+	CHECK_OK(store_fault_outcomes_each(s, run_id, take_check, &found, &test_error));
+	ck_assert_str_eq(buf_text(&found), "pages M1 pool.free.early detected 3\n");
+	buf_free(&found);
 }
 
 static int take_whole(void *context, const struct store_run *run, struct error *e)
@@ -318,6 +394,7 @@ START_TEST(shards_are_joined)
 	char expected[128];
 	snprintf(expected, sizeof(expected), "gsm8k exact_match,strict-match %d %g 0.25\n", ITEMS, 3.0 / 7);
 	ck_assert_str_eq(buf_text(&results), expected);
+	expect_findings(to, run_id);
 	struct buf rows = fixture_samples(to, run_id);
 	int lines = 0;
 	for (size_t i = 0; i < rows.length; i++)
@@ -360,6 +437,40 @@ static const struct {
 	{{.index = 1, .skip = -1, .add = -1, .provenance = "{\"shard\": {\"index\": 4, \"count\": 3}}"},
 		"its provenance does not tell its shard"},
 };
+
+/* Also a metric that counts for some items alone, which is null for the others. */
+START_TEST(results_that_are_no_means)
+{
+	char *path = kept_path("x.db"), *part = kept_path("part.db");
+	struct store *s = fixture_open(part);
+	struct store_shard shards[2];
+	for (int i = 0; i < 2; i++)
+		shards[i].run_id =
+			write_shard(s, &(struct shard_case){.index = i + 1, .count = 2, .skip = -1, .add = -1});
+	store_close(s);
+	run_sql(part,
+		"INSERT INTO suite_result (run_id, variant_id, suite, task, metric, n, value)"
+		" SELECT run_id, variant_id, suite, task, 'own,none', 3, 0.25 FROM suite_result;"
+		"UPDATE sample SET metrics = '{\"exact_match,strict-match\": null}' WHERE doc_id = 1");
+	struct store *from = reading(part), *to = fixture_open(path);
+	shards[0].store = shards[1].store = from;
+	int64_t run_id = 0;
+	struct buf results = {0};
+	CHECK_OK(store_merge(to, shards, 2, &own_math, &run_id, &test_error));
+	CHECK_OK(store_results_each(to, run_id, take_result, &results, &test_error));
+	char expected[256];
+	snprintf(expected, sizeof(expected),
+		"gsm8k exact_match,strict-match 6 %g 0.25\ngsm8k own,none 7 0.5 nan\n"
+		"gsm8k exact_match,strict-match 7 0.5 nan\ngsm8k own,none 7 0.5 nan\n",
+		2.0 / 6);
+	ck_assert_str_eq(buf_text(&results), expected);
+	buf_free(&results);
+	store_close(to);
+	store_close(from);
+	free(part);
+	free(path);
+}
+END_TEST
 
 START_TEST(shards_are_refused)
 {
@@ -407,5 +518,6 @@ void test_program_cases(Suite *suite)
 
 	TCase *merge = test_case(suite, "merge", 0);
 	tcase_add_test(merge, shards_are_joined);
+	tcase_add_test(merge, results_that_are_no_means);
 	tcase_add_loop_test(merge, shards_are_refused, 0, (int)(sizeof(refused) / sizeof(refused[0])));
 }

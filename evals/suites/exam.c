@@ -10,6 +10,7 @@
 #include "engine/base/json_number.h"
 #include "evals/exam_check.h"
 #include "evals/suite_type.h"
+#include "evals/tool_verdict.h"
 
 enum { DEFAULT_MAX_TOKENS = 256 };
 
@@ -45,6 +46,7 @@ static int read_tools(const struct json *doc, struct json_document **out, struct
 		return 0;
 	if (!json_is(tools, JSON_ARRAY))
 		return error_set(e, ERR_INPUT, "column \"tools\" is %s, expected array", json_type_name(tools));
+	TRY(tools_check(tools, e));
 	json_dump_python(tools, -1, false, &text);
 	return parse_part(&text, out, e);
 }

@@ -145,8 +145,9 @@ static int judge(const struct suite_item *item, const struct answer *answer, str
 /* ---- BFCL's aggregation ---- */
 
 struct aggregation {
-	const struct suite *suite;
+	const char *const *names; /* [n_tasks] */
 	const struct metric_summary *tasks;
+	int n_tasks;
 	suite_visit_result *visit;
 	void *context;
 };
@@ -154,8 +155,9 @@ struct aggregation {
 /* The result of a category, or NULL without one. */
 static const struct metric_summary *result_of(const struct aggregation *a, const char *category)
 {
-	for (int t = 0; t < suite_task_count(a->suite); t++) {
-		if (strcmp(suite_task(a->suite, t)->alias, category) == 0 && a->tasks[t].n > 0)
+	for (int t = 0; t < a->n_tasks; t++) {
+		const char *alias = suite_name_after(a->names[t], prefix);
+		if (alias && strcmp(alias, category) == 0 && a->tasks[t].n > 0)
 			return &a->tasks[t];
 	}
 	return NULL;
@@ -199,10 +201,10 @@ static void pool_live(const struct aggregation *a, struct metric_summary *out)
 	metric_pool(results[0].name, results, 4, out);
 }
 
-static int add_results(const struct suite *s, const struct metric_summary *tasks, suite_visit_result *visit,
-	void *context, struct error *e)
+static int add_results(const char *const *task_names, const struct metric_summary *tasks, int n_tasks,
+	suite_visit_result *visit, void *context, struct error *e)
 {
-	const struct aggregation a = {s, tasks, visit, context};
+	const struct aggregation a = {task_names, tasks, n_tasks, visit, context};
 	struct metric_summary simple, plain, live, irrelevance, all;
 	const struct metric_summary *const languages[] = {
 		result_of(&a, "simple_python"), result_of(&a, "simple_java"), result_of(&a, "simple_javascript")};
@@ -296,5 +298,6 @@ const struct suite_type suite_type_toolcall = {
 	.read_content = read_content,
 	.judge = judge,
 	.add_results = add_results,
+	.added_prefix = "toolcall_mean",
 	.trigger_metric = "called,none",
 };

@@ -9,6 +9,7 @@
 #include "engine/base/utf8.h"
 #include "reports/junit.h"
 #include "reports/markdown.h"
+#include "reports/report_verdict.h"
 #include "reports/verdict_json.h"
 #include "reports/word_diff.h"
 
@@ -56,6 +57,9 @@ static void write_forms(const struct verdict *v)
 	require(!memchr(other.data, 0, other.length) && !memchr(other.data, 0x1b, other.length));
 	buf_clear(&other);
 	require(verdict_markdown(v, &other, &e) == 0 && utf8_valid(buf_str(&other)));
+	buf_clear(&other);
+	require(report_flips_html(v, NULL, NULL, &other, &e) == 0 && utf8_valid(buf_str(&other)));
+	require(!memmem(other.data, other.length, "<script", 7));
 	require(v->outcome == OUTCOME_PASS || v->exit_code != 0);
 	buf_free(&json);
 	buf_free(&other);
