@@ -168,7 +168,7 @@ const struct option_row option_table[] = {
 		"levels to enforce: none, tags, pages, chain, digest; default pages"),
 	LIST_OPTION("sites", "A,B", OPTION_NAMES, INJECT, sites, n_sites,
 		"what to break: all (default), models as M1,M7, names as --list shows them, or none"),
-	INT_OPTION("trials", "N", INJECT, trials, 1, 10000000,
+	INT_OPTION("trials", "N", INJECT, trials, 1, 1000000,
 		"how many; default 1000. With --exhaustive: in how many workloads; default 4"),
 	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
 	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),

@@ -560,7 +560,8 @@ static void watch_transfer_sent(void *state, const struct kv_guard_transfer *tra
 	struct oracle_pool *p = state;
 	struct kv_guard_transfer inner = *transfer;
 
-	inner.from = ((const struct oracle_pool *)transfer->from)->guard_state;
+	if (transfer->from)
+		inner.from = ((const struct oracle_pool *)transfer->from)->guard_state;
 	p->oracle->guard->transfer_sent(p->guard_state, &inner);
 }
 

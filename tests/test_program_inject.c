@@ -73,9 +73,11 @@ END_TEST
 START_TEST(a_replay_line_reproduces_its_outcome)
 {
 	const char *db = database();
-	struct outcome a = inject(db, "66", "5", "2");
+	struct outcome a = inject(db, "68", "5", "2");
+
+	expect_exit(&a, 0); /* every escape is declared */
 	struct buf rows = sql(db,
-		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 66, "
+		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 68, "
 		"level LIMIT 20");
 	struct str rest = buf_str(&rows);
 
@@ -114,6 +116,29 @@ START_TEST(without_a_seed_the_chosen_one_is_told)
 	json_free(document);
 	outcome_free(&a);
 	outcome_free(&b);
+}
+END_TEST
+
+START_TEST(a_replay_tells_what_a_trial_was)
+{
+	static const struct {
+		const char *line, *says[3];
+	} lines[] = {
+		{"seed=1 workload=2 site=none occurrence=0 guard=digest", {"\"digest\": {\"outcome\": \"masked\""}},
+		{"seed=1 workload=2 site=table.row.swap occurrence=3",
+			{"\"step\": 3", "\"observed\": \"leak\"", "\"outcome\": \"detected\""}},
+		{"seed=1 workload=2 site=table.row.swap occurrence=2147483647",
+			{"\"step\": 0", "\"observed\": \"not_activated\""}},
+	};
+
+	for (int i = 0; i < COUNT(lines); i++) {
+		struct outcome o = RUN("inject", "--replay", lines[i].line, "--json", "--quiet");
+		expect_exit(&o, 0);
+		for (int k = 0; k < 3 && lines[i].says[k]; k++)
+			ck_assert_msg(
+				strstr(buf_text(&o.out), lines[i].says[k]), "%s: %s", lines[i].line, buf_text(&o.out));
+		outcome_free(&o);
+	}
 }
 END_TEST
 
@@ -209,6 +234,8 @@ static const struct {
 	{{.arguments = {"inject", "--trials", "0"}}, {"--trials", "1"}},
 	{{.arguments = {"inject", "--replay", "seed=1"}}, {"--replay", "workload="}},
 	{{.arguments = {"inject", "--replay", "seed=1 workload=1 site=x occurrence=0"}}, {"--replay", "site 'x'"}},
+	{{.arguments = {"inject", "--replay", "seed=1 workload=1 site=none occurrence=0", "--seed", "2"}},
+		{"--replay takes all from its line", "--seed"}},
 	{{.arguments = {"inject", "--seed", "-1"}}, {"--seed"}},
 	{{.arguments = {"inject", "--model", "/no/such/model"}}, {"/no/such/model"}},
 	{{.arguments = {"inject", "--limit", "3"}}, {"does not take --limit"}},
@@ -227,6 +254,7 @@ void test_program_cases(Suite *suite)
 
 	tcase_add_test(cases, a_seed_decides_every_byte);
 	tcase_add_test(cases, a_replay_line_reproduces_its_outcome);
+	tcase_add_test(cases, a_replay_tells_what_a_trial_was);
 	tcase_add_test(cases, without_a_seed_the_chosen_one_is_told);
 	tcase_add_test(cases, without_a_fault_nothing_fires);
 	tcase_add_test(cases, an_interrupted_campaign_is_gone_on_with);
