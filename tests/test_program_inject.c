@@ -202,6 +202,23 @@ START_TEST(an_interrupted_campaign_is_gone_on_with)
 }
 END_TEST
 
+START_TEST(two_processes_do_not_write_one_campaign)
+{
+	static const char *const pieces[] = {"run 1 of this configuration is being written by process", NULL};
+	const char *db = database();
+	struct call call = {.arguments = {"inject", "--db", db, "--sites", "none", "--trials", "20000", "--seed", "3",
+				    "--threads", "1"}};
+	struct program p = program_start(&call);
+
+	rows_await(db, 1);
+	expect_failure(program_run(&call), 4, pieces);
+	kill(p.pid, SIGINT);
+	struct outcome first = program_wait(p);
+	expect_exit(&first, 130);
+	outcome_free(&first);
+}
+END_TEST
+
 START_TEST(the_list_names_every_site)
 {
 	struct outcome text = RUN("inject", "--list"), o = RUN("inject", "--list", "--json");
@@ -258,6 +275,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(cases, without_a_seed_the_chosen_one_is_told);
 	tcase_add_test(cases, without_a_fault_nothing_fires);
 	tcase_add_test(cases, an_interrupted_campaign_is_gone_on_with);
+	tcase_add_test(cases, two_processes_do_not_write_one_campaign);
 	tcase_add_test(words, the_list_names_every_site);
 	tcase_add_loop_test(words, what_makes_no_campaign_is_refused, 0, (int)(sizeof refusals / sizeof *refusals));
 }
