@@ -127,6 +127,9 @@ START_TEST(a_replay_tells_what_a_trial_was)
 		{"seed=1 workload=2 site=none occurrence=0 guard=digest", {"\"digest\": {\"outcome\": \"masked\""}},
 		{"seed=1 workload=2 site=table.row.swap occurrence=3",
 			{"\"step\": 3", "\"observed\": \"leak\"", "\"outcome\": \"detected\""}},
+		/* the request that was stopped leaves no reference behind that keeps a page from the next one */
+		{"seed=3005004906 workload=3144681406 site=radix.hit.stale occurrence=18 guard=tags",
+			{"\"observed\": \"leak\"", "\"outcome\": \"detected\"", "\"collateral\": 0"}},
 		{"seed=1 workload=2 site=table.row.swap occurrence=2147483647",
 			{"\"step\": 0", "\"observed\": \"not_activated\""}},
 	};
