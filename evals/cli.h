@@ -44,7 +44,8 @@ struct options {
 	double deadline; /* seconds of a request; 0: none */
 	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
-	const char *text; /* run: what divergence reads; NULL: the baseline's answers */
+	const char *text;                     /* run: what divergence reads; NULL: the baseline's answers */
+	const char *kv_scale, *kv_scale_text; /* run: "checkpoint" (NULL), or "calibrate" over that file */
 	/* export, import */ const char *lm_eval;
 	const char *renames[CLI_MAX_LIST]; /* OLD=NEW */
 	int n_renames;

@@ -98,10 +98,17 @@ static int levels_parse(struct injection *j, struct error *e)
 /* The level that the line names, unless --guard names others. */
 static int replay_parse(struct injection *j, struct error *e)
 {
+	const struct options *o = j->options;
 	enum guard_level level;
 
-	TRY(campaign_replay_parse(j->options->replay, &j->replay, &level, e));
-	if (level < GUARD_LEVEL_COUNT && j->options->n_guards == 0)
+	if (o->n_sites || o->trials || o->has_seed || o->exhaustive)
+		return error_set(e, ERR_USAGE, "--replay takes all from its line: --%s does not go with it",
+			o->n_sites            ? "sites"
+				: o->trials   ? "trials"
+				: o->has_seed ? "seed"
+					      : "exhaustive");
+	TRY(campaign_replay_parse(o->replay, &j->replay, &level, e));
+	if (level < GUARD_LEVEL_COUNT && o->n_guards == 0)
 		j->asked.levels[0] = level;
 	j->asked.replay = &j->replay;
 	j->asked.seed = j->replay.seed;

@@ -182,6 +182,20 @@ static int variant_run(struct run *r, struct target *target, const char *name, s
 	return status < 0 ? status : put;
 }
 
+/* Opens the engine of the variant, with scales from a text where they are asked for. */
+static int variant_open(struct run *r, struct engine_config *config, struct engine **engine, struct error *e)
+{
+	float *scales = NULL;
+
+	if (calibration_wanted(&r->plan.calibration, &config->variant))
+		TRY(calibration_scales(&r->plan.calibration, config, r->plan.text, &scales, e));
+	config->kv_scales = scales;
+	int status = engine_open(config, engine, e);
+	config->kv_scales = NULL;
+	free(scales);
+	return status;
+}
+
 static int variants_run(struct run *r, struct error *e)
 {
 	for (int i = 0; i < r->plan.n_variants; i++) {
@@ -194,7 +208,7 @@ static int variants_run(struct run *r, struct error *e)
 		TRY(run_guard_init(&r->guard, r->plan.options, e));
 		r->guard.variant = config->variant.name;
 		config->guard = &r->guard.guard.table;
-		TRY(engine_open(config, &engine, e));
+		TRY(variant_open(r, config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
 		if (i == 0 && engine_facts(engine)->head_untied)

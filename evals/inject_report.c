@@ -488,17 +488,18 @@ static const char *first_check(const struct trial_facts *f)
 
 int inject_trial_text(const struct campaign *c, bool color, struct buf *out, struct error *e)
 {
-	static const char *const columns[] = {"run", "guard", "outcome", "first check", "findings", "wrong tokens left",
-		"changed for nothing", "message"};
+	static const char *const columns[] = {"run", "guard", "step", "outcome", "first check", "findings",
+		"wrong tokens left", "changed for nothing", "message"};
 	const struct campaign_trial *t = &c->trials[0];
 	struct table table;
 
-	table_init(&table, "llllrrrl");
-	table_header(&table, columns, 8);
+	table_init(&table, "llrllrrrl");
+	table_header(&table, columns, 9);
 	for (int level = t->plan.type ? -1 : 0; level < c->options.n_levels; level++) {
 		const struct trial_facts *f = level < 0 ? &t->observed : &t->enforced[level];
 		table_add(&table, str_of(level < 0 ? "observed" : "enforced"));
 		table_add(&table, str_of(level < 0 ? "digest" : level_name(c, level)));
+		table_printf(&table, "%d", f->step);
 		table_add(&table,
 			str_of(trial_outcome_name(level < 0 ? campaign_observed(t) : campaign_enforced(t, level))));
 		table_add(&table, str_of(first_check(f)));
@@ -518,8 +519,11 @@ void inject_trial_json(const struct campaign *c, struct buf *out)
 	char line[CAMPAIGN_REPLAY_SIZE];
 
 	campaign_replay_line(&t->plan, NULL, line);
-	buf_printf(out, "{\"schema_version\": 1, \"replay\": \"%s\", \"observed\": \"%s\", \"enforced\": {", line,
-		trial_outcome_name(campaign_observed(t)));
+	buf_printf(out, "{\"schema_version\": 1, \"replay\": \"%s\", ", line);
+	if (t->plan.type) /* else there is no observed run */
+		buf_printf(out, "\"step\": %d, \"observed\": \"%s\", ", t->observed.step,
+			trial_outcome_name(campaign_observed(t)));
+	buf_append_text(out, "\"enforced\": {");
 	for (int level = 0; level < c->options.n_levels; level++) {
 		const struct trial_facts *f = &t->enforced[level];
 		buf_printf(out,

@@ -25,6 +25,7 @@ static const struct {
 } facts[] = {
 	FACT(FACT_BOOL, fired),
 	FACT(FACT_TARGET, target),
+	FACT(FACT_INT, step),
 	FACT(FACT_BOOL, crashed),
 	FACT(FACT_BOOL, hang),
 	FACT(FACT_BOOL, stopped),
@@ -142,11 +143,9 @@ static void row_make(struct rows *rows, const struct campaign_options *o, const 
 	const struct fault_type *type = t->plan.type;
 	const struct trial_facts *f = phase < 0 ? &t->observed : &t->enforced[phase];
 	const char *level = guard_level_name(phase < 0 ? GUARD_DIGEST : o->levels[phase]);
-	enum trial_outcome outcome = phase < 0 ? trial_observed_outcome(f) : trial_enforced_outcome(f, &t->observed);
+	enum trial_outcome outcome = phase < 0 ? campaign_observed(t) : campaign_enforced(t, phase);
 	int i = rows->n++;
 
-	if (!type) /* a campaign of false alarms: a finding, or a change, without a fault */
-		outcome = f->early_incidents ? TRIAL_BENIGN : f->wrong ? TRIAL_SILENT : TRIAL_MASKED;
 	facts_json(f, &rows->details[i]);
 	campaign_replay_line(&t->plan, phase < 0 ? NULL : level, rows->replay[i]);
 	rows->number[phase + 1] = i + 1;

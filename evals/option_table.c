@@ -100,6 +100,7 @@ enum {
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
 static const char *const booleans[] = {"true", "false", NULL};
 static const char *const guard_modes[] = {"enforce", "observe", NULL};
+static const char *const kv_scales[] = {"checkpoint", "calibrate", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -156,6 +157,9 @@ const struct option_row option_table[] = {
 		"N items of each suite, chosen by hash: the same for a seed, unbiased, fit for gating"),
 	ROW_OPTION("seed", "S", OPTION_SEED, RUN | PROMPTS | GENERATE | BENCH | OVERHEAD | INJECT, seed,
 		"seed of few-shot choice, --sample, sampling and a benchmark's prompts"),
+	CHOICE_OPTION("kv-scale", "FROM", OPTION_CHOICE, RUN, kv_scale, kv_scales,
+		"scales of an fp8 cache: checkpoint (default; 1 where it has none), or calibrate: largest value / 448"),
+	TEXT_OPTION("kv-scale-text", "FILE", RUN, kv_scale_text, "the text that --kv-scale calibrate reads"),
 	CHOICE_OPTION("guard", "LEVEL", OPTION_CHOICE, GUARDED, guard, guards,
 		"integrity checks: none, tags, pages, chain or digest; default none"),
 	CHOICE_OPTION("guard-mode", "MODE", OPTION_CHOICE, GUARDED, guard_mode, guard_modes,
@@ -167,7 +171,7 @@ const struct option_row option_table[] = {
 		"levels to enforce: none, tags, pages, chain, digest; default pages"),
 	LIST_OPTION("sites", "A,B", OPTION_NAMES, INJECT, sites, n_sites,
 		"what to break: all (default), models as M1,M7, names as --list shows them, or none"),
-	INT_OPTION("trials", "N", INJECT, trials, 1, 10000000,
+	INT_OPTION("trials", "N", INJECT, trials, 1, 1000000,
 		"how many; default 1000. With --exhaustive: in how many workloads; default 4"),
 	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
 	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),

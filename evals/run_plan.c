@@ -104,6 +104,7 @@ int run_plan_make(struct run_plan *p, const struct options *o, struct error *e)
 	TRY(variants_parse(p, e));
 	TRY(data_path(o, &p->data, e));
 	TRY(engine_text_open(p->model, &p->text, e));
+	TRY(calibration_make(&p->calibration, o, p->engines, p->n_variants, p->text, e));
 	TRY(chat_setup_open(&p->chat, o, p->model, e));
 	TRY(suites_open(p, e));
 	/* a shard without items is a part of the whole like any other */
@@ -122,6 +123,7 @@ void run_plan_free(struct run_plan *p)
 	for (int i = 0; i < p->n_suites; i++)
 		suite_close(p->suites[i]);
 	divergence_plan_free(&p->divergence);
+	calibration_free(&p->calibration);
 	engine_text_close(p->text);
 	chat_setup_close(&p->chat);
 	free(p->model);
@@ -160,6 +162,7 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		p->options->apply_chat_template);
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(&line, "variant %s\n", p->engines[i].variant.name);
+	calibration_identity(&p->calibration, &line);
 	if (p->options->deadline > 0) {
 		buf_append_text(&line, "deadline ");
 		json_write_double(p->options->deadline, &line);
@@ -274,6 +277,7 @@ void run_plan_provenance(
 	buf_append_text(out, ", \"data\": ");
 	json_write_string(str_of(p->data), false, out);
 	divergence_plan_provenance(&p->divergence, out);
+	calibration_provenance(&p->calibration, out);
 	buf_append_text(out, ", \"model_files\": {");
 	for (int i = 0; i < MODEL_FILES; i++)
 		buf_printf(out, "%s\"%s\": \"%s\"", i ? ", " : "", model_file_names[i], p->model_files[i]);

@@ -4,6 +4,7 @@
 #define ASSAY_EVALS_RUN_PLAN_H
 
 #include "engine/engine.h"
+#include "evals/calibration.h"
 #include "evals/chat_setup.h"
 #include "evals/cli.h"
 #include "evals/divergence_plan.h"
@@ -18,6 +19,7 @@ struct run_plan {
 	struct suite *suites[CLI_MAX_LIST];
 	int n_suites;
 	struct divergence_plan divergence;
+	struct calibration calibration;
 	struct shard shard; /* the suites hold all items; the run answers those of its shard */
 	struct engine_text *text;
 	struct chat_setup chat;

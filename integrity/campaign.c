@@ -196,6 +196,8 @@ static int dispatch_run(struct dispatch *d, struct error *e)
 
 static int trial_add(struct campaign *c, const struct campaign_plan *plan, int64_t *room, struct error *e)
 {
+	if (c->n_trials == CAMPAIGN_TRIALS)
+		return error_set(e, ERR_USAGE, "--trials: expected a campaign of at most %d trials", CAMPAIGN_TRIALS);
 	if (c->n_trials == *room) {
 		*room = *room ? 2 * *room : 1024;
 		struct campaign_trial *more = realloc(c->trials, (size_t)*room * sizeof *more);
@@ -301,7 +303,11 @@ enum trial_outcome campaign_observed(const struct campaign_trial *t)
 
 enum trial_outcome campaign_enforced(const struct campaign_trial *t, int level)
 {
-	return trial_enforced_outcome(&t->enforced[level], &t->observed);
+	const struct trial_facts *f = &t->enforced[level];
+
+	if (t->plan.type)
+		return trial_enforced_outcome(f, &t->observed);
+	return f->early_incidents > 0 ? TRIAL_BENIGN : f->wrong ? TRIAL_SILENT : TRIAL_MASKED;
 }
 
 void campaign_replay_line(const struct campaign_plan *plan, const char *level, char out[CAMPAIGN_REPLAY_SIZE])
@@ -345,7 +351,8 @@ static int field_parse(
 
 int campaign_replay_parse(const char *line, struct campaign_plan *out, enum guard_level *level, struct error *e)
 {
-	static const char *const needed[] = {"seed", "workload", "site", "occurrence"};
+	enum { NEEDED = 4 };
+	static const char *const names[] = {"seed", "workload", "site", "occurrence", "guard"};
 	char text[CAMPAIGN_REPLAY_SIZE * 2];
 	unsigned seen = 0;
 
@@ -364,12 +371,17 @@ int campaign_replay_parse(const char *line, struct campaign_plan *out, enum guar
 		*equals = 0;
 		if (field_parse(word, equals + 1, out, level, e) < 0)
 			return error_prefix(e, "--replay");
-		for (unsigned i = 0; i < 4; i++)
-			seen |= strcmp(word, needed[i]) == 0 ? 1u << i : 0;
+		for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+			if (strcmp(word, names[i]) != 0)
+				continue;
+			if (seen & 1u << i)
+				return error_set(e, ERR_USAGE, "--replay: %s= stands there twice", word);
+			seen |= 1u << i;
+		}
 	}
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < NEEDED; i++)
 		if (!(seen & 1u << i))
 			return error_set(e, ERR_USAGE, "--replay: no %s=; expected seed, workload, site and occurrence",
-				needed[i]);
+				names[i]);
 	return 0;
 }

@@ -13,6 +13,7 @@ enum {
 	CAMPAIGN_LEVELS = GUARD_LEVEL_COUNT,
 	CAMPAIGN_TYPES = 64,
 	CAMPAIGN_WORKERS = 64,
+	CAMPAIGN_TRIALS = 1000000, /* at most: they are held in memory */
 	CAMPAIGN_REPLAY_SIZE = 160,
 };
 
@@ -71,6 +72,7 @@ int campaign_run(struct campaign *c, struct error *e);
 void campaign_free(struct campaign *c);
 
 enum trial_outcome campaign_observed(const struct campaign_trial *t);
+/* Without a fault: benign where something fired, silent where something changed without a word, else masked. */
 enum trial_outcome campaign_enforced(const struct campaign_trial *t, int level);
 
 /* "seed=17 workload=3 site=pool.free.early occurrence=4", and " guard=LEVEL" where one is named (NULL: none). */

@@ -41,7 +41,10 @@ const char *fault_model_name(int model); /* "page freed while mapped" */
  * written. */
 struct fault_late_writer {
 	const struct kv_pool *pool; /* NULL: none */
+	uint64_t request;           /* that it wrote for */
 	int32_t page;
+	int logical;
+	bool tags;         /* it says that the page is whole, as every sender of a hand-over does */
 	void *values;      /* [n_layers, 2, page]; NULL: to be kept at the next step */
 	int steps_to_land; /* of the pool, once the page is another's; less than 0: it is not yet */
 };

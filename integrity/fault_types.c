@@ -79,10 +79,11 @@ static bool is_due(const struct fault_injector *f)
 }
 
 /* The writer comes when the page was handed out again, and its new holder has written it in a step. */
-static void writer_wait(struct fault_injector *f, const struct kv_pool *pool, int32_t page)
+static void writer_wait(struct fault_injector *f, const struct fault_point *p, int32_t page)
 {
 	if (is_due(f))
-		f->late = (struct fault_late_writer){.pool = pool, .page = page, .steps_to_land = -1};
+		f->late = (struct fault_late_writer){
+			.pool = p->pool, .request = p->request, .page = page, .steps_to_land = -1};
 }
 
 static bool page_keep(struct fault_injector *f, const struct kv_pool *pool, int32_t page)
@@ -93,13 +94,27 @@ static bool page_keep(struct fault_injector *f, const struct kv_pool *pool, int3
 	return f->late.values != NULL;
 }
 
+/* The values, and then the word of the sender that the page is whole. */
+static void writer_land(const struct fault_late_writer *late)
+{
+	const struct kv_pool *pool = late->pool;
+
+	page_move(pool, late->page, late->values, true);
+	if (late->tags)
+		pool->guard->transfer_sent(pool->guard_state,
+			&(struct kv_guard_transfer){.request = late->request,
+				.logical = late->logical,
+				.target = late->page,
+				.n_tokens = pool->geometry.page_size});
+}
+
 void fault_late_writer_at(struct fault_injector *f, const struct fault_point *p)
 {
 	struct fault_late_writer *late = &f->late;
 
 	if (p->pool != late->pool)
 		return;
-	if (p->site == FAULT_POOL_ALLOC && p->value == late->page && late->values)
+	if (p->site == FAULT_POOL_ALLOC && p->value == late->page && p->request != late->request && late->values)
 		late->steps_to_land = 1;
 	if (p->site != FAULT_STEP)
 		return;
@@ -107,7 +122,7 @@ void fault_late_writer_at(struct fault_injector *f, const struct fault_point *p)
 		page_keep(f, late->pool, late->page);
 	if (late->steps_to_land < 0 || late->steps_to_land-- > 0)
 		return;
-	page_move(late->pool, late->page, late->values, true);
+	writer_land(late);
 	fault_injector_free(f);
 	late->pool = NULL;
 }
@@ -157,7 +172,7 @@ static bool cached_page(struct fault_injector *f, const struct fault_point *p, i
 static bool freed_page_kept(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	*value = p->value;
-	writer_wait(f, p->pool, (int32_t)p->index);
+	writer_wait(f, p, (int32_t)p->index);
 	if (is_due(f))
 		page_keep(f, p->pool, (int32_t)p->index);
 	return true;
@@ -167,7 +182,17 @@ static bool freed_page_kept(struct fault_injector *f, const struct fault_point *
 static bool transfer_page_kept(struct fault_injector *f, const struct fault_point *p, int64_t *value)
 {
 	*value = p->value;
-	writer_wait(f, p->pool, (int32_t)p->value);
+	writer_wait(f, p, (int32_t)p->value);
+	return true;
+}
+
+static bool transfer_page_kept_and_tagged(struct fault_injector *f, const struct fault_point *p, int64_t *value)
+{
+	transfer_page_kept(f, p, value);
+	if (is_due(f)) {
+		f->late.logical = (int)p->index;
+		f->late.tags = true;
+	}
 	return true;
 }
 
@@ -334,8 +359,13 @@ static const struct fault_type types[] = {
 	{"radix.evict.in_use", 1, FAULT_RADIX_EVICT, GUARD_TAGS, "evicts a cached page that a request maps",
 		"sglang#24226", "eviction frees the page, and with it goes the tag that the request expects",
 		one_holder},
-	{"transfer.late_write", 2, FAULT_TRANSFER_TARGET, GUARD_LEVEL_COUNT,
-		"a hand-over writes a page once more after it was given to another request", "sglang#35049",
+	{"transfer.late_write", 2, FAULT_TRANSFER_TARGET, GUARD_PAGES,
+		"a hand-over writes and tags a page once more after it was given to another request", "sglang#35049",
+		"no table changes: only the transfer tag, written after the page, says whose write it was",
+		transfer_page_kept_and_tagged},
+	{"transfer.late_untagged", 2, FAULT_TRANSFER_TARGET, GUARD_LEVEL_COUNT,
+		"bytes of a hand-over land, without its tag, after their page was given to another request",
+		"sglang#24527",
 		"the write passes no table; values are compared at hits, hand-overs and by the sweep, not at every "
 		"read",
 		transfer_page_kept},

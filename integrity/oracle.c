@@ -471,6 +471,19 @@ static void batch_begin(struct oracle *o, struct oracle_pool *p, const struct kv
 			.stands = request_at(o, batch->request[b])->stands};
 }
 
+/* Whoever maps a page that the fault concerns has to do with it, also when a guard stops it before it reads. */
+static void tables_touch(struct oracle *o, struct oracle_pool *p, const struct kv_guard_batch *batch)
+{
+	int page_size = p->pool->geometry.page_size;
+
+	for (int b = 0; b < batch->n_sequences; b++) {
+		const int32_t *table = batch->block_tables + (size_t)b * (size_t)batch->table_stride;
+		int64_t end = (int64_t)batch->first_position[b] + batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
+		for (int i = 0; i < batch->table_stride && (int64_t)i * page_size < end; i++)
+			page_touch(o, p, batch->request[b], table[i]);
+	}
+}
+
 static void batch_end(struct oracle *o, const struct kv_guard_batch *batch, const uint8_t *bad)
 {
 	for (int b = 0; b < batch->n_sequences; b++)
@@ -487,8 +500,10 @@ static int watch_verify(
 	if (batch->n_sequences > ORACLE_SEQUENCES || batch->n_tokens > ORACLE_TOKENS)
 		return error_set(e, ERR_USAGE, "the oracle watches at most %d sequences and %d tokens of a step",
 			ORACLE_SEQUENCES, ORACLE_TOKENS);
-	if (phase == KV_GUARD_BEFORE_READ)
+	if (phase == KV_GUARD_BEFORE_READ) {
 		batch_begin(o, p, batch);
+		tables_touch(o, p, batch);
+	}
 	TRY(o->guard->verify(p->guard_state, phase, batch, bad, e));
 	for (int b = 0; phase == KV_GUARD_BEFORE_READ && b < batch->n_sequences; b++)
 		o->sequences[b].parked = bad[b];
@@ -560,7 +575,8 @@ static void watch_transfer_sent(void *state, const struct kv_guard_transfer *tra
 	struct oracle_pool *p = state;
 	struct kv_guard_transfer inner = *transfer;
 
-	inner.from = ((const struct oracle_pool *)transfer->from)->guard_state;
+	if (transfer->from)
+		inner.from = ((const struct oracle_pool *)transfer->from)->guard_state;
 	p->oracle->guard->transfer_sent(p->guard_state, &inner);
 }
 

@@ -375,6 +375,8 @@ static void steps_run(struct stage *s, int most, const struct fault_injector *f,
 	while (!stage_done(s)) {
 		uint32_t answered = s->answered;
 		int status = stage_step(s, &e);
+		if (f->fired && out->step == 0)
+			out->step = s->steps;
 		if (f->mark.everyone && out->touched == 0)
 			out->touched = ~answered;
 		if (status < 0) {

@@ -54,6 +54,7 @@ struct trial_plan {
 struct trial_facts {
 	bool fired;
 	int64_t target;    /* the wrong value */
+	int step;          /* of the engine in which it fired, from 1; 0: in none */
 	bool crashed;      /* the process died of it: nothing else is known */
 	bool hang;         /* it went on for far more steps than without the fault, or its process for far too long */
 	bool stopped;      /* a step failed: nothing went on from there */

@@ -76,7 +76,7 @@ struct store_run {
 int store_run_find_resumable(struct store *s, const char *config_hash, int64_t *run_id, struct error *e);
 
 /* Goes on with that run, or starts a new one when there is none, and takes its lock: in one step, so that two processes
- * never write one run. ERR_STORE, naming the other process, when that run is being written.
+ * never write one run. ERR_STORE, naming the other process, when that run is being written. *run_id is 0 after a failure.
  * PRECOND: no other run was begun by this store and not finished. */
 int store_run_begin(struct store *s, const struct store_run *run, int64_t *run_id, bool *resumed, struct error *e);
 

@@ -177,6 +177,7 @@ int store_run_begin(struct store *s, const struct store_run *run, int64_t *run_i
 	if (status < 0) {
 		if (s->run_id) /* the commit failed */
 			run_unlock(s);
+		*run_id = 0;
 		return status;
 	}
 	s->begun = s->beat = store_clock(CLOCK_MONOTONIC);

@@ -89,6 +89,8 @@ static const struct {
 	{"seed=1 workload=2 site=none occurrence=2147483648", "occurrence=2147483648"},
 	{"seed=1 workload=2 site=none occurrence=0 guard=all", "guard level 'all'"},
 	{"seed=1 workload=2 site=none occurrence=0 page=7", "'page=7'"},
+	{"seed=1 workload=2 site=none occurrence=0 seed=2", "seed= stands there twice"},
+	{"seed=1 workload=2 site=none occurrence=0 guard=tags guard=tags", "guard= stands there twice"},
 	{"seed=1 workload=2 site=none occurrence=0 digest", "'digest': expected NAME=VALUE"},
 };
 

@@ -1,5 +1,8 @@
 /* `assay run --suite divergence` as a user runs it. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/program_store.h"
 
@@ -218,9 +221,78 @@ START_TEST(dry_run_tells_what_would_be_read)
 }
 END_TEST
 
+/* ---- scales of an fp8 cache from a text ---- */
+
+static const char calibration_text[] =
+	"Ida has three red stones and two blue ones. How many stones does Ida have? She has five.\n"
+	"The box of Tom holds a key, a coin and a rope; the code of Tom is metal horse.\n"
+	"12 + 30 = 42, and 7 times 6 is 42 as well.\n";
+
+/* By transformers 5.24.0 in float32: the largest |K| and |V| of each layer of the pocket model over the text but its last
+ * token, over 448; the least and the most of them. */
+enum { GOLDEN_LEAST = 24070146, GOLDEN_MOST = 41738182 };
+
+static const char *calibration_file(void)
+{
+	return test_write_file("calibration.txt", calibration_text, strlen(calibration_text));
+}
+
+#define CALIBRATE(db, ...)                                                                                             \
+	RUN("run", "--suite", "recall", "--limit", "2", "--variant", "bf16/bf16", "--variant", "bf16/fp8", "--db", db, \
+		__VA_ARGS__)
+
+START_TEST(scales_are_the_largest_values_of_a_text)
+{
+	const char *db = path_in(scratch_folder(), "a.db");
+
+	expect_done(CALIBRATE(db, "--quiet"));
+	expect_done(CALIBRATE(db, "--quiet", "--kv-scale", "calibrate", "--kv-scale-text", calibration_file()));
+	/* another run; only the fp8 cache takes the scales */
+	expect_sql(db, "SELECT run_id, name, json_extract(facts, '$.kv_scale_source') FROM variant ORDER BY 1, 2",
+		"1|bf16/bf16|one\n1|bf16/fp8|one\n2|bf16/bf16|one\n2|bf16/fp8|given\n");
+	int64_t least = sql_int(db,
+			"SELECT round(1e9 * json_extract(facts, '$.kv_scale_min')) FROM variant WHERE run_id = 2 AND "
+			"name = 'bf16/fp8'"),
+		most = sql_int(db,
+			"SELECT round(1e9 * json_extract(facts, '$.kv_scale_max')) FROM variant WHERE run_id = 2 AND "
+			"name = 'bf16/fp8'");
+	ck_assert_msg(llabs(least - GOLDEN_LEAST) < 200 && llabs(most - GOLDEN_MOST) < 200, "%" PRId64 " %" PRId64,
+		least, most);
+	expect_sql(db,
+		"SELECT json_extract(provenance, '$.kv_scale.tokens'), length(json_extract(provenance, "
+		"'$.kv_scale.sha256')) FROM run",
+		"-|-\n92|64\n");
+	ck_assert_int_gt(
+		sql_int(db,
+			"SELECT json_extract(facts, '$.kv_saturated') FROM variant WHERE run_id = 2 AND name = "
+			"'bf16/fp8'"),
+		0);
+}
+END_TEST
+
+START_TEST(a_calibration_needs_a_text_and_an_fp8_cache)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *text = calibration_file();
+
+	EXPECT_FAILURE(CALIBRATE(db, "--kv-scale", "calibrate"), 2, "--kv-scale-text FILE");
+	EXPECT_FAILURE(CALIBRATE(db, "--kv-scale-text", text), 2, "--kv-scale calibrate, which is missing");
+	EXPECT_FAILURE(CALIBRATE(db, "--kv-scale", "checkpoint", "--kv-scale-text", text), 2, "which is missing");
+	EXPECT_FAILURE(CALIBRATE(db, "--kv-scale", "max"), 2, "'max'", "calibrate");
+	EXPECT_FAILURE(
+		CALIBRATE(db, "--kv-scale", "calibrate", "--kv-scale-text", "/no/such/text"), 2, "/no/such/text");
+	EXPECT_FAILURE(RUN("run", "--suite", "recall", "--limit", "2", "--db", db, "--kv-scale", "calibrate",
+			       "--kv-scale-text", text),
+		2, "none of the variants keeps its cache in fp8");
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *all = test_case(suite, "divergence", 120);
+	TCase *scales = test_case(suite, "scales", 120);
+
+	tcase_add_test(scales, scales_are_the_largest_values_of_a_text);
+	tcase_add_test(scales, a_calibration_needs_a_text_and_an_fp8_cache);
 	tcase_add_test(all, alone_it_reads_the_first_variants_own_answers);
 	tcase_add_test(all, beside_suites_it_reads_their_answers);
 	tcase_add_test(all, a_text_is_read_in_full_and_finer_groups_are_nearer);

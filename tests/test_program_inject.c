@@ -73,9 +73,11 @@ END_TEST
 START_TEST(a_replay_line_reproduces_its_outcome)
 {
 	const char *db = database();
-	struct outcome a = inject(db, "66", "5", "2");
+	struct outcome a = inject(db, "68", "5", "2");
+
+	expect_exit(&a, 0); /* every escape is declared */
 	struct buf rows = sql(db,
-		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 66, "
+		"SELECT level, outcome, replay FROM fault_trial WHERE mode = 'enforced' ORDER BY (trial * 7) % 68, "
 		"level LIMIT 20");
 	struct str rest = buf_str(&rows);
 
@@ -114,6 +116,32 @@ START_TEST(without_a_seed_the_chosen_one_is_told)
 	json_free(document);
 	outcome_free(&a);
 	outcome_free(&b);
+}
+END_TEST
+
+START_TEST(a_replay_tells_what_a_trial_was)
+{
+	static const struct {
+		const char *line, *says[3];
+	} lines[] = {
+		{"seed=1 workload=2 site=none occurrence=0 guard=digest", {"\"digest\": {\"outcome\": \"masked\""}},
+		{"seed=1 workload=2 site=table.row.swap occurrence=3",
+			{"\"step\": 3", "\"observed\": \"leak\"", "\"outcome\": \"detected\""}},
+		/* the request that was stopped leaves no reference behind that keeps a page from the next one */
+		{"seed=3005004906 workload=3144681406 site=radix.hit.stale occurrence=18 guard=tags",
+			{"\"observed\": \"leak\"", "\"outcome\": \"detected\"", "\"collateral\": 0"}},
+		{"seed=1 workload=2 site=table.row.swap occurrence=2147483647",
+			{"\"step\": 0", "\"observed\": \"not_activated\""}},
+	};
+
+	for (int i = 0; i < COUNT(lines); i++) {
+		struct outcome o = RUN("inject", "--replay", lines[i].line, "--json", "--quiet");
+		expect_exit(&o, 0);
+		for (int k = 0; k < 3 && lines[i].says[k]; k++)
+			ck_assert_msg(
+				strstr(buf_text(&o.out), lines[i].says[k]), "%s: %s", lines[i].line, buf_text(&o.out));
+		outcome_free(&o);
+	}
 }
 END_TEST
 
@@ -177,6 +205,23 @@ START_TEST(an_interrupted_campaign_is_gone_on_with)
 }
 END_TEST
 
+START_TEST(two_processes_do_not_write_one_campaign)
+{
+	static const char *const pieces[] = {"run 1 of this configuration is being written by process", NULL};
+	const char *db = database();
+	struct call call = {.arguments = {"inject", "--db", db, "--sites", "none", "--trials", "20000", "--seed", "3",
+				    "--threads", "1"}};
+	struct program p = program_start(&call);
+
+	rows_await(db, 1);
+	expect_failure(program_run(&call), 4, pieces);
+	kill(p.pid, SIGINT);
+	struct outcome first = program_wait(p);
+	expect_exit(&first, 130);
+	outcome_free(&first);
+}
+END_TEST
+
 START_TEST(the_list_names_every_site)
 {
 	struct outcome text = RUN("inject", "--list"), o = RUN("inject", "--list", "--json");
@@ -209,6 +254,8 @@ static const struct {
 	{{.arguments = {"inject", "--trials", "0"}}, {"--trials", "1"}},
 	{{.arguments = {"inject", "--replay", "seed=1"}}, {"--replay", "workload="}},
 	{{.arguments = {"inject", "--replay", "seed=1 workload=1 site=x occurrence=0"}}, {"--replay", "site 'x'"}},
+	{{.arguments = {"inject", "--replay", "seed=1 workload=1 site=none occurrence=0", "--seed", "2"}},
+		{"--replay takes all from its line", "--seed"}},
 	{{.arguments = {"inject", "--seed", "-1"}}, {"--seed"}},
 	{{.arguments = {"inject", "--model", "/no/such/model"}}, {"/no/such/model"}},
 	{{.arguments = {"inject", "--limit", "3"}}, {"does not take --limit"}},
@@ -227,9 +274,11 @@ void test_program_cases(Suite *suite)
 
 	tcase_add_test(cases, a_seed_decides_every_byte);
 	tcase_add_test(cases, a_replay_line_reproduces_its_outcome);
+	tcase_add_test(cases, a_replay_tells_what_a_trial_was);
 	tcase_add_test(cases, without_a_seed_the_chosen_one_is_told);
 	tcase_add_test(cases, without_a_fault_nothing_fires);
 	tcase_add_test(cases, an_interrupted_campaign_is_gone_on_with);
+	tcase_add_test(cases, two_processes_do_not_write_one_campaign);
 	tcase_add_test(words, the_list_names_every_site);
 	tcase_add_loop_test(words, what_makes_no_campaign_is_refused, 0, (int)(sizeof refusals / sizeof *refusals));
 }

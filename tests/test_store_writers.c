@@ -227,6 +227,7 @@ START_TEST(second_writer_refused)
 	snprintf(wanted, sizeof(wanted), "run %" PRId64 " of this configuration is being written by process %d", mine,
 		(int)getpid());
 	ck_assert_msg(strstr(e.message, wanted) != NULL, "%s", e.message);
+	ck_assert_int_eq(run_id, 0);
 	ck_assert_int_eq(wait_for(start_run(path, "c", 1)), 91);
 	ck_assert_int_eq(wait_for(start_run(link, "c", 1)), 91);
 	ck_assert_int_eq(wait_for(start_run(path, "d", 1)), 0);

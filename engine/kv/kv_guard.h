@@ -73,7 +73,7 @@ struct kv_guard_copy {
 
 /* Hand-over of one page: its first n_tokens slots were written in the target pool. */
 struct kv_guard_transfer {
-	void *from; /* the state of the pool where the page comes from */
+	void *from; /* the state of the pool where the page comes from; NULL: it is not known any more */
 	uint64_t request;
 	int logical;
 	int32_t source, target;

@@ -295,7 +295,8 @@ static void pages_disown(struct instance *in, const struct request *r)
 	}
 }
 
-/* The request gives up what it maps; one that the guard found bad only what is its own, into quarantine. */
+/* The request gives up what it maps, into quarantine when the guard found it bad. What is not its own keeps the reference that
+ * the request may have added: the guard, which knows the holders, sets the count right when it readmits the page. */
 static void mapping_release(struct instance *in, const struct request *r)
 {
 	struct kv_pool *pool = in->pool;
@@ -303,12 +304,11 @@ static void mapping_release(struct instance *in, const struct request *r)
 
 	for (int i = 0; i < r->map.n_pages; i++) {
 		int32_t page = r->map.pages[i];
-		if (suspect) {
-			if (!(pool->guard->page_standing(pool->guard_state, r->id, i, page) & KV_PAGE_OWNED))
-				continue;
+		bool own = !suspect || pool->guard->page_standing(pool->guard_state, r->id, i, page) & KV_PAGE_OWNED;
+		if (suspect)
 			kv_pool_quarantine(pool, page);
-		}
-		kv_pool_release(pool, page, r->id);
+		if (own)
+			kv_pool_release(pool, page, r->id);
 	}
 }
 
