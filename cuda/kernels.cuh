@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
+#include "cuda/logits.h"
 #include "engine/backend.h"
 
 /* PRECOND: x, weight and y aligned to 16 bytes where hidden % 4 == 0. */
@@ -22,6 +23,23 @@ int linear_bf16_launch(const struct linear_args *a, cudaStream_t stream, struct 
 
 /* PRECOND: head_dim a multiple of 16, at most 128; k and v aligned to 16 bytes. */
 int attend_launch(const struct attend_args *a, cudaStream_t stream, struct error *e);
+
+/* PRECOND: table aligned to 16 bytes where a row is a multiple of 16 bytes, out likewise; ids in range. */
+int embed_launch(const struct embed_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of swiglu_ref. PRECOND: gate_up and y aligned to 16 bytes where inner % 4 == 0. */
+int swiglu_launch(const struct swiglu_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of row_amax_ref. PRECOND: x aligned to 16 bytes where columns % 4 == 0. */
+int row_amax_launch(const struct row_amax_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of route_cpu. At most ROUTE_EXPERTS_MAX experts. */
+enum { ROUTE_EXPERTS_MAX = 1024 };
+int route_launch(const struct route_args *a, cudaStream_t stream, struct error *e);
+
+/* Everything after the product with the head: log-softmax with the bits of row_softmax_ref, the target's
+ * log-probability, argmax, the likeliest tokens, the drawn token, whole rows. */
+int logits_tail_launch(const struct logits_tail_args *a, cudaStream_t stream, struct error *e);
 }
 
 #endif
