@@ -15,6 +15,13 @@ extern "C" {
  * chance. */
 void cuda_on_cpu_seed(uint64_t seed);
 
+/* Planted races: while barriers are watched, the places of the source with one (__syncthreads, __syncwarp) are numbered
+ * as kernels come to them, and the one of that number lets its threads pass; -1: none. */
+void cuda_on_cpu_watch_barriers(int passed);
+int cuda_on_cpu_barrier_count(void);
+const char *cuda_on_cpu_barrier_file(int i);
+int cuda_on_cpu_barrier_line(int i);
+
 /* Kernels with one known fault each, and sound ones: is the fault noticed? */
 struct shim_case {
 	const char *name;
