@@ -144,7 +144,7 @@ static __device__ amount block_sum_before(amount own, tail_memory &m, amount *al
 	return before + through - own;
 }
 
-/* The largest value of the threads below this one; *all: of the block. */
+/* The largest value of the threads below this one; *all: of the block. PRECOND: a barrier since the last call. */
 static __device__ float block_max_before(float own, tail_memory &m, float *all)
 {
 	float before = minus_infinity(), most = minus_infinity(), through = own;
@@ -152,7 +152,6 @@ static __device__ float block_max_before(float own, tail_memory &m, float *all)
 	for (unsigned step = 1; step < WARP; step *= 2)
 		through = fmaxf(through, __shfl_up_sync(WHOLE_WARP, through, step)); /* a lane without one: itself */
 	const float left = __shfl_up_sync(WHOLE_WARP, through, 1u);
-	__syncthreads(); /* nobody reads the values of a call before */
 	if (lane_of() == WARP - 1)
 		m.warp_max[warp_of()] = through;
 	__syncthreads();
@@ -191,7 +190,8 @@ static __device__ void softmax_add_chunks(const softmax_chunk *chunks, int count
 	const int i = (int)threadIdx.x;
 	const softmax_chunk own = i < count ? chunks[i] : softmax_chunk{minus_infinity(), 0.0f, 0};
 	float all;
-	const float before = fmaxf(m.softmax.max, block_max_before(own.max, m, &all));
+	float before = block_max_before(own.max, m, &all); /* its barriers: the softmax so far is there */
+	before = fmaxf(m.softmax.max, before);
 	const bool leads = own.max > before;
 
 	m.chunks.leads[i] = leads;
@@ -217,11 +217,9 @@ static __device__ void row_softmax(const softmax_chunk *chunks, int n_chunks, ta
 {
 	if (threadIdx.x == 0)
 		m.softmax = {minus_infinity(), 0.0f, 0.0f, 0};
-	for (int first = 0; first < n_chunks; first += TAIL_THREADS) {
-		__syncthreads(); /* the softmax so far is there */
+	for (int first = 0; first < n_chunks; first += TAIL_THREADS)
 		softmax_add_chunks(
 			chunks + first, n_chunks - first < TAIL_THREADS ? n_chunks - first : TAIL_THREADS, m);
-	}
 	if (threadIdx.x == 0)
 		m.softmax.log_sum = (float)log_device((double)m.softmax.sum);
 	__syncthreads();
@@ -283,13 +281,12 @@ template <class Amount> static __device__ int index_find(int n, amount need, tai
 }
 
 /* One digit of the key at which the sum reaches need: the amounts of keys that begin with prefix are added up by their
- * next bits, and bins are walked from the highest. */
+ * next bits, and bins are walked from the highest. PRECOND: a barrier since the bins were used. */
 template <class Amount>
 static __device__ void digit_find(const float *x, int n, list_end within, uint32_t prefix, int shift, int bits,
 	amount need, tail_memory &m, Amount amount_of)
 {
 	const uint32_t mask = (1u << bits) - 1;
-	__syncthreads(); /* nobody reads the bins of the digit before */
 	for (int bin = (int)threadIdx.x; bin < BINS; bin += TAIL_THREADS)
 		m.bins[bin] = 0;
 	__syncthreads();

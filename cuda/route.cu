@@ -42,7 +42,8 @@ static __device__ __forceinline__ route_best best_of(route_best a, route_best b)
 	return a.index < b.index ? a : b;
 }
 
-/* The k best of score[n], best first, to chosen[k]. All lanes of the warp. PRECOND: k <= n <= ROUTE_EXPERTS_MAX. */
+/* The k best of score[n], best first, to chosen[k]. All lanes of the warp; each reads what index % 32 makes its own.
+ * PRECOND: k <= n <= ROUTE_EXPERTS_MAX. */
 static __device__ void top_choose(const float *score, int n, int k, int32_t *chosen)
 {
 	const int lane = (int)threadIdx.x;
@@ -85,7 +86,6 @@ static __device__ void groups_drop(const route_operands &p, const route_memory &
 
 	for (int g = lane; g < p.n_group; g += WARP)
 		m.group_score[g] = group_score(m.score + g * size, size);
-	__syncwarp();
 	top_choose(m.group_score, p.n_group, p.topk_group, m.chosen);
 	for (int i = lane; i < p.n_experts; i += WARP) {
 		bool kept = false;
@@ -94,11 +94,10 @@ static __device__ void groups_drop(const route_operands &p, const route_memory &
 		if (!kept)
 			m.score[i] = __uint_as_float(0xff800000u);
 	}
-	__syncwarp();
 }
 
 /* Softmax over all experts: eight running sums and their tree. The choice is by the logits, whose order is that of
- * their softmax, without ties made by rounding. */
+ * their softmax, without ties made by rounding. A barrier must follow before lanes read each other's weights. */
 static __device__ void scores_softmax(const float *logits, int n, const route_memory &m)
 {
 	const int lane = (int)threadIdx.x;
@@ -117,12 +116,10 @@ static __device__ void scores_softmax(const float *logits, int n, const route_me
 	__syncwarp();
 	for (int i = lane % 8; i < n; i += 8)
 		sum += m.weight[i];
-	for (int step = 4; step > 0; step /= 2)
+	for (int step = 4; step > 0; step /= 2) /* all lanes come here, so all have read the weights */
 		sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
-	__syncwarp(); /* all have read the weights */
 	for (int i = lane; i < n; i += WARP)
 		m.weight[i] /= sum;
-	__syncwarp();
 }
 
 static __device__ void scores_sigmoid(const float *logits, const float *bias, int n, const route_memory &m)

@@ -2,6 +2,7 @@
  * stand-in notices faults. */
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,14 +94,18 @@ START_TEST(notices_missing_barriers)
 	for (int i = 0; i < group->count; i++)
 		ck_assert_int_eq(group->run(i, true, NULL), 0);
 	ck_assert_int_gt(cuda_on_cpu_barrier_count(), 0);
+	int missed = 0;
 	for (int barrier = 0; barrier < cuda_on_cpu_barrier_count(); barrier++) {
 		bool shown = false;
 		for (int i = 0; i < group->count && !shown; i++)
 			for (uint64_t seed = 0; seed < SEEDS && !shown; seed++)
 				shown = race_shows(group, i, barrier, seed);
-		ck_assert_msg(shown, "%s: nothing shows that the barrier %s:%d is missing", group->op,
-			cuda_on_cpu_barrier_file(barrier), cuda_on_cpu_barrier_line(barrier));
+		if (!shown)
+			fprintf(stderr, "%s: nothing shows that the barrier %s:%d is missing\n", group->op,
+				cuda_on_cpu_barrier_file(barrier), cuda_on_cpu_barrier_line(barrier));
+		missed += !shown;
 	}
+	ck_assert_int_eq(missed, 0);
 }
 END_TEST
 
