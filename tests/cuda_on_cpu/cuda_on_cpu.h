@@ -5,6 +5,7 @@
 #ifndef ASSAY_TESTS_CUDA_ON_CPU_H
 #define ASSAY_TESTS_CUDA_ON_CPU_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -14,6 +15,12 @@ extern "C" {
 /* Seed 0: threads in ascending order, copies as late as possible. Seed 1: descending, copies at once. Others: by
  * chance. */
 void cuda_on_cpu_seed(uint64_t seed);
+
+/* How many devices there are (1), and how much memory may be allocated (all). */
+void cuda_on_cpu_device(int devices, size_t memory);
+
+/* Graphs launched so far. */
+int cuda_on_cpu_graph_launches(void);
 
 /* Kernels with one known fault each, and sound ones: is the fault noticed? */
 struct shim_case {
