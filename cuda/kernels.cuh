@@ -16,8 +16,26 @@ extern "C" {
 /* PRECOND: x, weight and y aligned to 16 bytes where hidden % 4 == 0. */
 int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct error *e);
 
-/* BF16 weights of weight_layout.h. x is rounded to bf16, sums are f32. PRECOND: columns % 4 == 0, x aligned to 16
- * bytes, a part is a multiple of 32 columns where there are several. */
+/* Matrix products: weights of weight_layout.h in every format. Inputs are rounded to bf16 for BF16, E4M3 and INT4
+ * weights, to E4M3 with the token's scale where the weight wants it (quantize_input; amax is then needed), and stay f32
+ * for F32; sums are f32. workspace: device memory of at least the bytes that the function beside it says, aligned to
+ * 256, free again when the launched work is done (NULL where that is 0). More tokens need more, never less, so the
+ * bytes of the largest batch do for all. */
+size_t linear_workspace(const struct weight *w, int n_tokens);
+int linear_launch(const struct linear_args *a, void *workspace, cudaStream_t stream, struct error *e);
+
+/* y = the tree of the parts (+ bias) (+ residual); residual may be y. */
+int parts_sum_launch(const struct parts_sum_args *a, cudaStream_t stream, struct error *e);
+
+/* All matrices of a call have one shape and format. Where they want E4M3 input, amax is found here. */
+size_t head_linear_workspace(const struct weight *w, int n_heads, int n_tokens);
+int head_linear_launch(const struct head_linear_args *a, void *workspace, cudaStream_t stream, struct error *e);
+
+/* All experts have one shape and format. experts and weights of a token may be in any order of k: the sum goes over k
+ * as they lie there. y may be the residual. Needs only sizes and weights of the arguments. */
+size_t experts_workspace(const struct experts_args *a);
+int experts_launch(const struct experts_args *a, void *workspace, cudaStream_t stream, struct error *e);
+
 int linear_bf16_launch(const struct linear_args *a, cudaStream_t stream, struct error *e);
 
 /* PRECOND: head_dim a multiple of 16, at most 128; k and v aligned to 16 bytes. */
