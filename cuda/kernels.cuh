@@ -38,8 +38,24 @@ int experts_launch(const struct experts_args *a, void *workspace, cudaStream_t s
 
 int linear_bf16_launch(const struct linear_args *a, cudaStream_t stream, struct error *e);
 
+/* Bits of the CPU's. */
+int rope_table_launch(const struct rope_table_args *a, cudaStream_t stream, struct error *e);
+
+/* Bits of the CPU's, a NaN of the cache in any of its codes. saturated is device memory too; values are added to it. */
+int qkv_finish_launch(const struct qkv_finish_args *a, cudaStream_t stream, struct error *e);
+
 /* PRECOND: head_dim a multiple of 16, at most 128; k and v aligned to 16 bytes. */
 int attend_launch(const struct attend_args *a, cudaStream_t stream, struct error *e);
+
+/* Of the geometry of latent layers only page_size and n_pages are read: they have one kv head of `width` values. */
+int latent_write_launch(const struct latent_write_args *a, cudaStream_t stream, struct error *e);
+int latent_attend_launch(const struct latent_attend_args *a, cudaStream_t stream, struct error *e);
+
+/* Its answers are the CPU's. All of first_bad[B] is written. */
+int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, struct error *e);
+
+/* As if the pages were copied one after another. PRECOND: every page is in [0, n_pages) of its pool. */
+int copy_pages_launch(const struct copy_pages_args *a, cudaStream_t stream, struct error *e);
 }
 
 #endif
