@@ -4,13 +4,17 @@
  *
  * Kernels read device memory only: pointers that backend.h leaves in host memory (cu_seqlens, first_position,
  * block_tables) are device copies here. structs pointed to by the arguments (struct weight) are read by the
- * launcher, on the host. */
+ * launcher, on the host. The header can be read by C, where the host side of the backend is written. */
 #ifndef ASSAY_CUDA_KERNELS_CUH
 #define ASSAY_CUDA_KERNELS_CUH
 
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
+#ifdef __cplusplus
 extern "C" {
+#endif
+
+#include "cuda/logits.h"
 #include "engine/backend.h"
 
 /* PRECOND: x, weight and y aligned to 16 bytes where hidden % 4 == 0. */
@@ -56,6 +60,26 @@ int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, 
 
 /* As if the pages were copied one after another. PRECOND: every page is in [0, n_pages) of its pool. */
 int copy_pages_launch(const struct copy_pages_args *a, cudaStream_t stream, struct error *e);
+
+/* PRECOND: table aligned to 16 bytes where a row is a multiple of 16 bytes, out likewise; ids in range. */
+int embed_launch(const struct embed_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of swiglu_ref. PRECOND: gate_up and y aligned to 16 bytes where inner % 4 == 0. */
+int swiglu_launch(const struct swiglu_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of row_amax_ref. PRECOND: x aligned to 16 bytes where columns % 4 == 0. */
+int row_amax_launch(const struct row_amax_args *a, cudaStream_t stream, struct error *e);
+
+/* The bits of route_cpu. At most ROUTE_EXPERTS_MAX experts. */
+enum { ROUTE_EXPERTS_MAX = 1024 };
+int route_launch(const struct route_args *a, cudaStream_t stream, struct error *e);
+
+/* Everything after the product with the head: log-softmax with the bits of row_softmax_ref, the target's
+ * log-probability, argmax, the likeliest tokens, the drawn token, whole rows. */
+int logits_tail_launch(const struct logits_tail_args *a, cudaStream_t stream, struct error *e);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif
