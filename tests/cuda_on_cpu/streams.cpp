@@ -255,14 +255,14 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 		return cudaErrorInvalidDevice;
 	*properties = {};
 	memcpy(properties->name, name, sizeof(name));
-	properties->totalGlobalMem = (size_t)1 << 30;
+	properties->totalGlobalMem = (size_t)64 << 20;
 	properties->multiProcessorCount = 1;
 	return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-	*total = (size_t)1 << 30;
+	*total = (size_t)64 << 20;
 	*available = *total;
 	return cudaSuccess;
 }
