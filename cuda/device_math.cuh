@@ -54,6 +54,18 @@ static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
 #endif
 }
 
+/* Two floats rounded to E4M3 (nearest even, clipped to 448), low in the low byte. */
+static __device__ __forceinline__ uint16_t e4m3_pair(float low, float high)
+{
+#ifdef __CUDACC__
+	uint16_t pair;
+	asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+	return pair;
+#else
+	return (uint16_t)(float_to_e4m3(high) << 8 | float_to_e4m3(low));
+#endif
+}
+
 /* ---- exp ---- */
 
 /* The CPU's exp_ref, operation by operation: 0 below -87.3, infinity above 88.7, NaN stays NaN. */

@@ -48,12 +48,23 @@ int rope_table_launch(const struct rope_table_args *a, cudaStream_t stream, stru
 /* Bits of the CPU's, a NaN of the cache in any of its codes. saturated is device memory too; values are added to it. */
 int qkv_finish_launch(const struct qkv_finish_args *a, cudaStream_t stream, struct error *e);
 
-/* PRECOND: head_dim a multiple of 16, at most 128; k and v aligned to 16 bytes. */
+/* Head sizes up to 256. PRECOND: k and v aligned to 16 bytes.
+ *
+ * Where a step has few rows, attend_split_launch lets several blocks share the positions of each, with the same
+ * bits: attend_split_bytes of device memory, aligned to 16 bytes, are its scratch until the work is done; 0 bytes:
+ * attend_launch has blocks enough. */
 int attend_launch(const struct attend_args *a, cudaStream_t stream, struct error *e);
+size_t attend_split_bytes(const struct attend_args *a);
+int attend_split_launch(const struct attend_args *a, void *scratch, cudaStream_t stream, struct error *e);
 
 /* Of the geometry of latent layers only page_size and n_pages are read: they have one kv head of `width` values. */
 int latent_write_launch(const struct latent_write_args *a, cudaStream_t stream, struct error *e);
+
+/* value_width up to 512; width up to what shared memory holds of 64 rows: some 790 values of f32, 1430 of bf16. As
+ * attend otherwise. */
 int latent_attend_launch(const struct latent_attend_args *a, cudaStream_t stream, struct error *e);
+size_t latent_attend_split_bytes(const struct latent_attend_args *a);
+int latent_attend_split_launch(const struct latent_attend_args *a, void *scratch, cudaStream_t stream, struct error *e);
 
 /* Its answers are the CPU's. All of first_bad[B] is written. */
 int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, struct error *e);
