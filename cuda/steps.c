@@ -65,6 +65,10 @@ static size_t op_workspace(const struct op *op)
 			op->head_linear.weights, op->head_linear.n_heads, op->head_linear.n_tokens);
 	case OP_EXPERTS:
 		return experts_workspace(&op->experts);
+	case OP_ATTEND:
+		return attend_split_bytes(&op->attend);
+	case OP_LATENT_ATTEND:
+		return latent_attend_split_bytes(&op->latent_attend);
 	default:
 		return 0;
 	}
@@ -88,11 +92,13 @@ static int op_launch(const struct op *op, void *workspace, cudaStream_t stream, 
 	case OP_QKV_FINISH:
 		return qkv_finish_launch(&op->qkv_finish, stream, e);
 	case OP_ATTEND:
-		return attend_launch(&op->attend, stream, e);
+		return op_workspace(op) > 0 ? attend_split_launch(&op->attend, workspace, stream, e)
+					    : attend_launch(&op->attend, stream, e);
 	case OP_LATENT_WRITE:
 		return latent_write_launch(&op->latent_write, stream, e);
 	case OP_LATENT_ATTEND:
-		return latent_attend_launch(&op->latent_attend, stream, e);
+		return op_workspace(op) > 0 ? latent_attend_split_launch(&op->latent_attend, workspace, stream, e)
+					    : latent_attend_launch(&op->latent_attend, stream, e);
 	case OP_HEAD_LINEAR:
 		return head_linear_launch(&op->head_linear, workspace, stream, e);
 	case OP_SWIGLU:

@@ -30,7 +30,7 @@ struct cuda_on_cpu_event {
 static struct {
 	std::vector<struct cuda_on_cpu_stream *> streams;
 	std::map<void *, size_t> device, pinned; /* bytes of each piece of memory */
-	size_t allocated;
+	size_t allocated; /* of the device's */
 	int n_devices;
 	size_t memory;
 	cudaError_t failed; /* of work that was done later; the next wait tells */
@@ -269,15 +269,18 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 /* ---- memory ---- */
 
-static cudaError_t memory_new(std::map<void *, size_t> *pieces, void **memory, size_t bytes, size_t most)
+static cudaError_t memory_new(std::map<void *, size_t> *pieces, void **memory, size_t bytes)
 {
 	if (capture_breaks())
 		return cudaErrorStreamCaptureUnsupported;
-	if (bytes > most || host.allocated > most - bytes || posix_memalign(memory, 256, bytes + !bytes) != 0)
+	const bool of_device = pieces == &host.device;
+	if (of_device && (bytes > host.memory || host.allocated > host.memory - bytes))
+		return cudaErrorMemoryAllocation;
+	if (posix_memalign(memory, 256, bytes + !bytes) != 0)
 		return cudaErrorMemoryAllocation;
 	memset(*memory, 0xff, bytes);
 	(*pieces)[*memory] = bytes;
-	host.allocated += bytes;
+	host.allocated += of_device ? bytes : 0;
 	return cudaSuccess;
 }
 
@@ -291,7 +294,7 @@ static cudaError_t memory_delete(std::map<void *, size_t> *pieces, void *memory)
 		return cudaErrorInvalidValue;
 	for (struct cuda_on_cpu_stream *stream : host.streams)
 		stream_work(stream);
-	host.allocated -= piece->second;
+	host.allocated -= pieces == &host.device ? piece->second : 0;
 	pieces->erase(piece);
 	free(memory);
 	return cudaSuccess;
@@ -299,7 +302,7 @@ static cudaError_t memory_delete(std::map<void *, size_t> *pieces, void *memory)
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-	return memory_new(&host.device, memory, bytes, host.memory);
+	return memory_new(&host.device, memory, bytes);
 }
 
 cudaError_t cudaFree(void *memory)
@@ -309,7 +312,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
 {
-	return memory_new(&host.pinned, memory, bytes, SIZE_MAX);
+	return memory_new(&host.pinned, memory, bytes);
 }
 
 cudaError_t cudaFreeHost(void *memory)
