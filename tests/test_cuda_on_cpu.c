@@ -1,7 +1,10 @@
 /* The CUDA kernels on the CPU: the cases that a GPU runs too, under several orders of threads; and whether the
  * stand-in notices faults. */
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/cuda_cases/cuda_cases.h"
 #include "tests/cuda_on_cpu/cuda_on_cpu.h"
@@ -38,6 +41,70 @@ START_TEST(attend_against_reference)
 	run_case(&attend_cases, _i);
 }
 END_TEST
+
+START_TEST(rows_against_reference)
+{
+	run_case(&rows_cases, _i);
+}
+END_TEST
+
+START_TEST(route_against_reference)
+{
+	run_case(&route_cases, _i);
+}
+END_TEST
+
+START_TEST(logits_against_reference)
+{
+	run_case(&logits_cases, _i);
+}
+END_TEST
+
+/* ---- planted races ---- */
+
+static const struct cuda_case_group *const barrier_groups[] = {
+	&rmsnorm_cases, &linear_cases, &attend_cases, &rows_cases, &route_cases, &logits_cases};
+enum { BARRIER_GROUPS = sizeof(barrier_groups) / sizeof(barrier_groups[0]) };
+
+/* Whether a case fails under that seed without a barrier, in a process of its own: a race may as well crash it, or keep
+ * it busy for ever. */
+static bool race_shows(const struct cuda_case_group *group, int i, int barrier, uint64_t seed)
+{
+	pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		alarm(30);
+		dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+		cuda_on_cpu_watch_barriers(barrier);
+		cuda_on_cpu_seed(seed);
+		_exit(group->run(i, true, NULL) < 0);
+	}
+	int status;
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+/* Without any one of its barriers a kernel gives something else, in some case under some order of threads. */
+START_TEST(notices_missing_barriers)
+{
+	const struct cuda_case_group *group = barrier_groups[_i];
+	cuda_on_cpu_seed(0);
+	cuda_on_cpu_watch_barriers(-1);
+	for (int i = 0; i < group->count; i++)
+		ck_assert_int_eq(group->run(i, true, NULL), 0);
+	ck_assert_int_gt(cuda_on_cpu_barrier_count(), 0);
+	for (int barrier = 0; barrier < cuda_on_cpu_barrier_count(); barrier++) {
+		bool shown = false;
+		for (int i = 0; i < group->count && !shown; i++)
+			for (uint64_t seed = 0; seed < SEEDS && !shown; seed++)
+				shown = race_shows(group, i, barrier, seed);
+		ck_assert_msg(shown, "%s: nothing shows that the barrier %s:%d is missing", group->op,
+			cuda_on_cpu_barrier_file(barrier), cuda_on_cpu_barrier_line(barrier));
+	}
+}
+END_TEST
+
+/* ---- known faults ---- */
 
 static bool as_expected(const struct shim_case *c, const float *out)
 {
@@ -76,9 +143,13 @@ void test_program_cases(Suite *suite)
 {
 	TCase *shim = test_case(suite, "shim", 0);
 	tcase_add_loop_test(shim, notices_faults, 0, shim_case_count);
+	tcase_add_loop_test(shim, notices_missing_barriers, 0, BARRIER_GROUPS);
 
 	TCase *kernels = test_case(suite, "kernels", 120);
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
 	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
+	tcase_add_loop_test(kernels, rows_against_reference, 0, rows_cases.count);
+	tcase_add_loop_test(kernels, route_against_reference, 0, route_cases.count);
+	tcase_add_loop_test(kernels, logits_against_reference, 0, logits_cases.count);
 }

@@ -21,6 +21,7 @@ struct cuda_case_group {
 };
 
 extern const struct cuda_case_group rmsnorm_cases, linear_cases, attend_cases;
+extern const struct cuda_case_group rows_cases, route_cases, logits_cases;
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,13 @@ void cuda_on_cpu_device(int devices, size_t memory);
 /* Graphs launched so far. */
 int cuda_on_cpu_graph_launches(void);
 
+/* Planted races: while barriers are watched, the places of the source with one (__syncthreads, __syncwarp) are numbered
+ * as kernels come to them, and the one of that number lets its threads pass; -1: none. */
+void cuda_on_cpu_watch_barriers(int passed);
+int cuda_on_cpu_barrier_count(void);
+const char *cuda_on_cpu_barrier_file(int i);
+int cuda_on_cpu_barrier_line(int i);
+
 /* Kernels with one known fault each, and sound ones: is the fault noticed? */
 struct shim_case {
 	const char *name;
