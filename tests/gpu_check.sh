@@ -25,11 +25,12 @@ libraries_of() {
 pack() {
 	build=$1 folder=$2
 	source=$(cd "$(dirname "$0")/.." && pwd)
-	[ -x "$build/tests/cuda_cases" ] || fail "$build has no tests/cuda_cases: build with -Dcuda=enabled -Dtests=enabled"
+	[ -x "$build/tests/cuda_on_gpu/cuda_cases" ] ||
+		fail "$build has no tests/cuda_on_gpu/cuda_cases: configure it with -Dcuda=enabled -Dtests=enabled"
 	rm -rf "$folder"
 	mkdir -p "$folder/lib"
 	cp "$0" "$folder/gpu_check.sh"
-	for program in assay tests/cuda_cases tests/cuda_compare; do
+	for program in assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare; do
 		cp "$build/$program" "$folder/"
 		libraries_of "$build/$program" | while read -r library; do cp -L "$library" "$folder/lib/"; done
 	done
