@@ -1,4 +1,11 @@
 /* The CUDA kernels, compiled for the CPU. */
 #include "cuda/attend.cu"
+#include "cuda/experts.cu"
+#include "cuda/linear.cu"
 #include "cuda/linear_bf16.cu"
+#include "cuda/linear_e4m3.cu"
+#include "cuda/linear_f32.cu"
+#include "cuda/linear_input.cu"
+#include "cuda/linear_int4.cu"
+#include "cuda/parts_sum.cu"
 #include "cuda/rmsnorm.cu"
