@@ -22,7 +22,7 @@ int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct err
 
 /* Matrix products: weights of weight_layout.h in every format. Inputs are rounded to bf16 for BF16, E4M3 and INT4
  * weights, to E4M3 with the token's scale where the weight wants it (quantize_input; amax is then needed), and stay f32
- * for F32; sums are f32. workspace: device memory of at least the bytes that the function beside it says, aligned to
+ * for F32; sums are f32. PRECOND: x aligned to 16 bytes where columns % 4 == 0. workspace: device memory of at least the bytes that the function beside it says, aligned to
  * 256, free again when the launched work is done (NULL where that is 0). More tokens need more, never less, so the
  * bytes of the largest batch do for all. */
 size_t linear_workspace(const struct weight *w, int n_tokens);
@@ -35,12 +35,10 @@ int parts_sum_launch(const struct parts_sum_args *a, cudaStream_t stream, struct
 size_t head_linear_workspace(const struct weight *w, int n_heads, int n_tokens);
 int head_linear_launch(const struct head_linear_args *a, void *workspace, cudaStream_t stream, struct error *e);
 
-/* All experts have one shape and format. experts and weights of a token may be in any order of k: the sum goes over k
- * as they lie there. y may be the residual. Needs only sizes and weights of the arguments. */
+/* All gate_up have one shape and format, and all down. y may be the residual. PRECOND: the experts of a token are in
+ * range and ascend, as route gives them. The workspace depends on the sizes and the weights' shapes alone. */
 size_t experts_workspace(const struct experts_args *a);
 int experts_launch(const struct experts_args *a, void *workspace, cudaStream_t stream, struct error *e);
-
-int linear_bf16_launch(const struct linear_args *a, cudaStream_t stream, struct error *e);
 
 /* Bits of the CPU's. */
 int rope_table_launch(const struct rope_table_args *a, cudaStream_t stream, struct error *e);

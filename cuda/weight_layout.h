@@ -25,11 +25,6 @@ static inline int weight_tiles(int columns)
 	return (columns + WEIGHT_K_TILE - 1) / WEIGHT_K_TILE;
 }
 
-static inline int weight_stride_bf16(int columns)
-{
-	return weight_tiles(columns) * WEIGHT_K_TILE;
-}
-
 /* Groups of a row of INT4. */
 static inline int weight_groups(int columns, int group)
 {

@@ -39,6 +39,14 @@ struct alignas(16) float4 {
 	float x, y, z, w;
 };
 
+struct alignas(8) uint2 {
+	uint32_t x, y;
+};
+
+struct alignas(16) uint4 {
+	uint32_t x, y, z, w;
+};
+
 static inline float2 make_float2(float x, float y)
 {
 	return {x, y};
