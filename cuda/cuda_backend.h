@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "engine/base/error.h"
 
 struct backend;
@@ -36,5 +40,9 @@ struct cuda_machine {
 	double tensor_flops; /* floating-point operations per second of bf16 matrix products in registers */
 };
 int cuda_machine_measure(int device, struct cuda_machine *out, struct error *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
