@@ -15,7 +15,8 @@
 enum {
 	ATTEND_WARPS = 4,
 	ATTEND_THREADS = ATTEND_WARPS * WARP,
-	ATTEND_SPLIT = 256, /* positions of one running softmax */
+	ATTEND_SPLIT = 256,  /* positions of one running softmax */
+	ATTEND_RESIDENT = 2, /* blocks of a multiprocessor at least: registers enough for each of its threads */
 	KEYS_PER_LANE = ATTENTION_BLOCK / WARP,
 	/* Bytes behind a cached row in shared memory: lanes that read one column of many rows meet other banks. */
 	ROW_PAD = 16,
@@ -110,8 +111,8 @@ static __device__ __forceinline__ void queries_load(
 		const int row = i / padded, d = i % padded;
 		const bool valid = row < tile.n_rows && d < p.key_dim;
 		const int index = valid ? row_index(p, tile, row) : 0;
-		const size_t at = (size_t)(index / p.n_heads) * (size_t)p.q_stride +
-			(size_t)(index % p.n_heads * p.key_dim + d);
+		const size_t at =
+			(size_t)(index / p.n_heads) * (size_t)p.q_stride + (size_t)(index % p.n_heads * p.key_dim + d);
 		queries[i] = valid ? p.q[at] : 0.0f;
 	}
 }
@@ -121,8 +122,8 @@ template <class Cache>
 static __device__ __forceinline__ size_t cached_row(const attend_operands &p, const int32_t *table, int position)
 {
 	const int page = table[position / p.page_size], slot = position % p.page_size;
-	const size_t row = ((size_t)page * (size_t)p.n_kv_heads + (size_t)blockIdx.y) * (size_t)p.page_size +
-		(size_t)slot;
+	const size_t row =
+		((size_t)page * (size_t)p.n_kv_heads + (size_t)blockIdx.y) * (size_t)p.page_size + (size_t)slot;
 	return row * (size_t)(p.key_dim * Cache::SIZE);
 }
 
@@ -299,9 +300,8 @@ static __device__ __forceinline__ void block_accumulate(const attend_operands &p
 #pragma unroll
 		for (int run = 0; run < lanes::RUNS; run++)
 			if (lanes::first(run) < p.value_dim)
-				values_read<Cache, lanes::VECTOR>(
-					values + j * stride + lanes::first(run) * Cache::SIZE, p.v_scale,
-					value + run * lanes::VECTOR);
+				values_read<Cache, lanes::VECTOR>(values + j * stride + lanes::first(run) * Cache::SIZE,
+					p.v_scale, value + run * lanes::VECTOR);
 #pragma unroll
 		for (int i = 0; i < ROWS; i++) {
 			if (j >= count[i])
@@ -332,8 +332,8 @@ static __device__ __forceinline__ split_weights split_join(float total_max, floa
 
 /* total becomes that of the splits up to and with the one of `start`. Rows that see none of it stay as they are. */
 template <int ROWS, int DIMS>
-static __device__ __forceinline__ void split_end(const attend_operands &p, const attend_tile &tile, int start, bool first,
-	const attend_state<ROWS, DIMS> &state, attend_state<ROWS, DIMS> &total)
+static __device__ __forceinline__ void split_end(const attend_operands &p, const attend_tile &tile, int start,
+	bool first, const attend_state<ROWS, DIMS> &state, attend_state<ROWS, DIMS> &total)
 {
 	if (first) {
 		total = state;
@@ -420,7 +420,7 @@ template <class Cache> static inline size_t attend_shared_bytes(int tile_rows, i
  * each will do; latent rows are both, and wait. PRECOND: ATTEND_THREADS threads; grid = T * group / TILE + B, G,
  * splits or 1; attend_shared_bytes of dynamic shared memory; value_dim <= 32 DIMS. TILE = ATTEND_WARPS * ROWS. */
 template <class Cache, int ROWS, int DIMS, bool LATENT>
-static __global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(const attend_operands p)
+static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend_kernel(const attend_operands p)
 {
 	enum { TILE = ATTEND_WARPS * ROWS };
 	DYNAMIC_SHARED(shared);

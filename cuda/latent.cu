@@ -21,8 +21,7 @@ static __global__ void __launch_bounds__(LATENT_THREADS) latent_write_kernel(con
 	saturated_add(p.saturated, clipped);
 }
 
-template <class Cache>
-static int write_launch(const struct latent_write_args *a, cudaStream_t stream, struct error *e)
+template <class Cache> static int write_launch(const struct latent_write_args *a, cudaStream_t stream, struct error *e)
 {
 	LAUNCH(latent_write_kernel<Cache>, (unsigned)a->n_tokens, LATENT_THREADS, 0, stream, *a);
 	return launch_status(cudaGetLastError(), "latent write", e);
@@ -74,7 +73,8 @@ static int latent_cache_launch(const attend_operands *p, int n_splits, cudaStrea
 	const size_t bytes = attend_shared_bytes<Cache>(2 * ATTEND_WARPS, p->key_dim, true);
 	if (p->value_dim < 1 || p->value_dim > p->key_dim || p->value_dim > VALUE_WIDTH_MAX || bytes > SHARED_MAX)
 		return error_set(e, ERR_INPUT,
-			"latent attend: rows of %d values, %d of them the latent: 1 to %d, in rows of which a block takes at "
+			"latent attend: rows of %d values, %d of them the latent: 1 to %d, in rows of which a block "
+			"takes at "
 			"most %d bytes (%zu) expected",
 			p->key_dim, p->value_dim, (int)VALUE_WIDTH_MAX, (int)SHARED_MAX, bytes);
 	if (p->n_tokens == 0)

@@ -105,8 +105,8 @@ template <class From, class To, int COUNT> struct unit_convert {
 		unsigned clipped = 0;
 #pragma unroll
 		for (int i = 0; i < COUNT; i++)
-			clipped += cache_store<To>(
-				&out.value[i], From::widen_one(in.value[i]) * p.from_scale, p.to_scale);
+			clipped +=
+				cache_store<To>(&out.value[i], From::widen_one(in.value[i]) * p.from_scale, p.to_scale);
 		if (store)
 			*reinterpret_cast<stored_to *>(to) = out;
 		return clipped;
@@ -165,8 +165,7 @@ static int bytes_copy(copy_operands p, size_t value_bytes, cudaStream_t stream, 
 	return unit_launch<unit_copy<sixteen_bytes>>(&p, stream, e);
 }
 
-template <class From, class To>
-static int values_convert(copy_operands p, cudaStream_t stream, struct error *e)
+template <class From, class To> static int values_convert(copy_operands p, cudaStream_t stream, struct error *e)
 {
 	if (p.run_units % 4 != 0 || p.stride_units % 4 != 0)
 		return unit_launch<unit_convert<From, To, 1>>(&p, stream, e);
@@ -190,8 +189,8 @@ static int values_convert_to(const copy_operands *p, enum kv_format to, cudaStre
 }
 
 /* K or V. */
-static int side_launch(const copy_operands *p, enum kv_format from, enum kv_format to, cudaStream_t stream,
-	struct error *e)
+static int side_launch(
+	const copy_operands *p, enum kv_format from, enum kv_format to, cudaStream_t stream, struct error *e)
 {
 	if (from == to && p->from_scale == p->to_scale)
 		return bytes_copy(*p, from == KV_F32 ? 4 : from == KV_BF16 ? 2 : 1, stream, e);

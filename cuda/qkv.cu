@@ -94,8 +94,8 @@ static __device__ __forceinline__ void head_store(
 {
 	const struct kv_geometry &g = p.geometry;
 	const int64_t page = p.slots[token] / g.page_size, offset = p.slots[token] % g.page_size;
-	const size_t row = ((size_t)page * (size_t)g.n_kv_heads + (size_t)kv_head) * (size_t)g.page_size +
-		(size_t)offset;
+	const size_t row =
+		((size_t)page * (size_t)g.n_kv_heads + (size_t)kv_head) * (size_t)g.page_size + (size_t)offset;
 	typename Cache::value *const to =
 		static_cast<typename Cache::value *>(is_key ? p.layer.k : p.layer.v) + row * (size_t)g.head_dim;
 	const float scale = is_key ? p.layer.k_scale : p.layer.v_scale;

@@ -78,6 +78,24 @@ START_TEST(logits_against_reference)
 }
 END_TEST
 
+START_TEST(qkv_against_reference)
+{
+	run_case(&qkv_cases, _i);
+}
+END_TEST
+
+START_TEST(pages_against_reference)
+{
+	run_case(&page_cases, _i);
+}
+END_TEST
+
+START_TEST(latent_against_reference)
+{
+	run_case(&latent_cases, _i);
+}
+END_TEST
+
 /* ---- planted races ---- */
 
 static const struct cuda_case_group *const barrier_groups[] = {
@@ -190,4 +208,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(kernels, rows_against_reference, 0, rows_cases.count);
 	tcase_add_loop_test(kernels, route_against_reference, 0, route_cases.count);
 	tcase_add_loop_test(kernels, logits_against_reference, 0, logits_cases.count);
+	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
 }

@@ -10,7 +10,8 @@
 enum { EXIT_NO_GPU = 77, SMALL = 2 /* cases of each op for tools that are slow */ };
 
 static const struct cuda_case_group *const groups[] = {&rmsnorm_cases, &rows_cases, &input_cases, &linear_cases,
-	&head_linear_cases, &experts_cases, &attend_cases, &route_cases, &logits_cases};
+	&head_linear_cases, &experts_cases, &qkv_cases, &attend_cases, &latent_cases, &page_cases, &route_cases,
+	&logits_cases};
 
 /* Returns how many cases failed. */
 static int run_group(const struct cuda_case_group *group, int count)
