@@ -230,6 +230,21 @@ static void cuda_weight_free(struct backend *b, struct weight *w)
 	*w = (struct weight){0};
 }
 
+/* The library takes bf16 weights in another order. */
+static int packed_reorder(
+	struct cuda_backend *c, const struct host_matrix *m, size_t bytes, void **data, struct error *e)
+{
+	if (!c->library || m->format != WEIGHT_BF16)
+		return 0;
+	void *ordered = mem_aligned(bytes, e);
+	if (!ordered)
+		return ERR_MEMORY;
+	library_pack(*data, m->rows, m->columns, ordered);
+	free(*data);
+	*data = ordered;
+	return 0;
+}
+
 static int cuda_weight_pack(
 	struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e)
 {
@@ -239,22 +254,23 @@ static int cuda_weight_pack(
 	*out = (struct weight){
 		.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
 	TRY(weight_pack_sizes(m, parts, &sizes, e));
-	void *data = mem_aligned(sizes.data, e), *scales = data ? mem_aligned(sizes.scales, e) : NULL;
+	void *data = mem_aligned(sizes.data, &why), *scales = data ? mem_aligned(sizes.scales, &why) : NULL;
 	int status = scales ? 0 : ERR_MEMORY;
 	if (status == 0) {
 		weight_pack_write(m, data, scales);
-		status = packed_upload(b, data, sizes.data, &out->data, &why);
-		if (status == 0)
-			status = packed_upload(b, scales, sizes.scales, &out->scales, &why);
-		if (status < 0)
-			error_set(e, status, "a matrix of %d x %d: %s", m->rows, m->columns, why.message);
+		status = packed_reorder(self(b), m, sizes.data, &data, &why);
 	}
+	if (status == 0)
+		status = packed_upload(b, data, sizes.data, &out->data, &why);
+	if (status == 0)
+		status = packed_upload(b, scales, sizes.scales, &out->scales, &why);
 	out->bytes = sizes.data + sizes.scales;
 	free(data);
 	free(scales);
-	if (status < 0)
-		cuda_weight_free(b, out);
-	return status;
+	if (status == 0)
+		return 0;
+	cuda_weight_free(b, out);
+	return error_set(e, status, "a matrix of %d x %d: %s", m->rows, m->columns, why.message);
 }
 
 /* ---- opening ---- */
@@ -270,6 +286,7 @@ static void cuda_destroy(struct backend *b)
 	steps_free(&c->steps);
 	staging_free(&c->staging);
 	transfer_free(&c->transfer);
+	library_close(c->library);
 	cudaFree(c->clipped);
 	cudaFreeHost(c->host_clipped);
 	if (c->stream)
@@ -342,13 +359,14 @@ static int backend_open(struct cuda_backend *c, const struct cuda_options *o, st
 {
 	struct cudaDeviceProp p;
 
-	if (o->library)
-		return error_set(e, ERR_USAGE, "products by cuBLASLt: this build has none");
 	TRY(device_open(o->device, &p, e));
+	if (o->library)
+		TRY(library_open(&c->library, e));
 	c->device = o->device;
-	snprintf(c->numerics, sizeof c->numerics, "cuda-sm%d%d-1", p.major, p.minor);
+	snprintf(c->numerics, sizeof c->numerics, "cuda-sm%d%d-%s", p.major, p.minor, o->library ? "library" : "1");
 	TRY(memory_open(c, e));
 	c->steps.no_graphs = o->no_graphs;
+	c->steps.library = c->library;
 	return kernels_try(c, &p, e);
 }
 

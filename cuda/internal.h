@@ -48,6 +48,7 @@ struct cuda_backend {
 	struct staging staging;
 	struct steps steps;
 	struct transfer transfer;
+	struct library *library; /* NULL: none */
 	struct cuda_rows rows;
 	struct cuda_verify verify;
 	uint64_t *clipped, *host_clipped; /* [device] and pinned: values of K, V that were clipped so far */

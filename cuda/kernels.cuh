@@ -28,6 +28,9 @@ int rmsnorm_launch(const struct rmsnorm_args *a, cudaStream_t stream, struct err
 size_t linear_workspace(const struct weight *w, int n_tokens);
 int linear_launch(const struct linear_args *a, void *workspace, cudaStream_t stream, struct error *e);
 
+/* Rows of x as bf16, in tiles of 32 in lane order (weight_layout.h), zeros behind the columns. */
+int input_bf16_launch(const float *x, int n_tokens, int columns, void *out, cudaStream_t stream, struct error *e);
+
 /* y = the tree of the parts (+ bias) (+ residual); residual may be y. */
 int parts_sum_launch(const struct parts_sum_args *a, cudaStream_t stream, struct error *e);
 

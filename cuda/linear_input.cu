@@ -1,5 +1,6 @@
 /* Rows of x as the matrix products read them (weight_layout.h): rounded once, in lane order. */
 #include "cuda/device_math.cuh"
+#include "cuda/kernels.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/linear.cuh"
 
@@ -129,6 +130,16 @@ int input_rows_launch(
 	if (format == INPUT_BF16)
 		return rows_launch<lane_bf16>(in, out, stream, e);
 	return rows_launch<lane_e4m3>(in, out, stream, e);
+}
+
+int input_bf16_launch(const float *x, int n_tokens, int columns, void *out, cudaStream_t stream, struct error *e)
+{
+	struct input_rows in = {};
+	in.x = x;
+	in.row_stride = (size_t)columns;
+	in.rows_per_group = in.n_rows = n_tokens;
+	in.columns = columns;
+	return input_rows_launch(&in, INPUT_BF16, out, stream, e);
 }
 
 size_t input_rows_bytes(enum input_format format, int n_rows, int columns)

@@ -6,6 +6,5 @@ int nccl_comms_new(struct backend *const *backends, int size, struct comm **out,
 	(void)backends;
 	for (int i = 0; i < size; i++)
 		out[i] = NULL;
-	return error_set(e, ERR_USAGE,
-		"ranks on CUDA need NCCL: nccl.h was not found when this build was configured");
+	return error_set(e, ERR_USAGE, "ranks on CUDA need NCCL: nccl.h was not found when this build was configured");
 }

@@ -55,10 +55,17 @@ struct op *steps_add(struct steps *s, enum op_kind kind, struct error *e)
 
 /* ---- one op ---- */
 
-static size_t op_workspace(const struct op *op)
+static bool by_library(const struct steps *s, const struct op *op)
+{
+	return s->library && op->linear.weight->format == WEIGHT_BF16;
+}
+
+static size_t op_workspace(const struct steps *s, const struct op *op)
 {
 	switch (op->kind) {
 	case OP_LINEAR:
+		if (by_library(s, op))
+			return library_workspace(&op->linear);
 		return linear_workspace(op->linear.weight, op->linear.n_tokens);
 	case OP_HEAD_LINEAR:
 		return head_linear_workspace(
@@ -74,15 +81,26 @@ static size_t op_workspace(const struct op *op)
 	}
 }
 
-static int op_launch(const struct op *op, void *workspace, cudaStream_t stream, struct error *e)
+static int linear_op_launch(const struct steps *s, const struct op *op, struct error *e)
 {
+	return by_library(s, op) ? library_linear(s->library, &op->linear, s->workspace, s->stream, e)
+				 : linear_launch(&op->linear, s->workspace, s->stream, e);
+}
+
+static int op_launch(const struct steps *s, const struct op *op, struct error *e)
+{
+	void *const workspace = s->workspace;
+	cudaStream_t stream = s->stream;
+
+	if (s->library && (op->kind == OP_HEAD_LINEAR || op->kind == OP_EXPERTS))
+		return error_set(e, ERR_USAGE, "products per head or expert are our own: expected --gemm own");
 	switch (op->kind) {
 	case OP_EMBED:
 		return embed_launch(&op->embed, stream, e);
 	case OP_RMSNORM:
 		return rmsnorm_launch(&op->rmsnorm, stream, e);
 	case OP_LINEAR:
-		return linear_launch(&op->linear, workspace, stream, e);
+		return linear_op_launch(s, op, e);
 	case OP_PARTS_SUM:
 		return parts_sum_launch(&op->parts_sum, stream, e);
 	case OP_ROW_AMAX:
@@ -92,13 +110,13 @@ static int op_launch(const struct op *op, void *workspace, cudaStream_t stream, 
 	case OP_QKV_FINISH:
 		return qkv_finish_launch(&op->qkv_finish, stream, e);
 	case OP_ATTEND:
-		return op_workspace(op) > 0 ? attend_split_launch(&op->attend, workspace, stream, e)
-					    : attend_launch(&op->attend, stream, e);
+		return op_workspace(s, op) > 0 ? attend_split_launch(&op->attend, workspace, stream, e)
+					       : attend_launch(&op->attend, stream, e);
 	case OP_LATENT_WRITE:
 		return latent_write_launch(&op->latent_write, stream, e);
 	case OP_LATENT_ATTEND:
-		return op_workspace(op) > 0 ? latent_attend_split_launch(&op->latent_attend, workspace, stream, e)
-					    : latent_attend_launch(&op->latent_attend, stream, e);
+		return op_workspace(s, op) > 0 ? latent_attend_split_launch(&op->latent_attend, workspace, stream, e)
+					       : latent_attend_launch(&op->latent_attend, stream, e);
 	case OP_HEAD_LINEAR:
 		return head_linear_launch(&op->head_linear, workspace, stream, e);
 	case OP_SWIGLU:
@@ -123,7 +141,7 @@ static int workspace_grow(struct steps *s, struct error *e)
 	size_t wanted = 0;
 
 	for (int i = 0; i < s->n; i++) {
-		size_t bytes = op_workspace(&s->ops[i]);
+		size_t bytes = op_workspace(s, &s->ops[i]);
 		wanted = bytes > wanted ? bytes : wanted;
 	}
 	if (wanted <= s->workspace_bytes)
@@ -142,7 +160,7 @@ static int workspace_grow(struct steps *s, struct error *e)
 static int ops_launch(const struct steps *s, struct error *e)
 {
 	for (int i = 0; i < s->n; i++)
-		TRY(op_launch(&s->ops[i], s->workspace, s->stream, e));
+		TRY(op_launch(s, &s->ops[i], e));
 	return 0;
 }
 

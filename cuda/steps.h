@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cuda/library.h"
 #include "cuda/logits.h"
 #include "engine/backend.h"
 
@@ -70,7 +71,8 @@ struct step_graph {
 struct steps {
 	cudaStream_t stream;
 	bool no_graphs;
-	struct op *ops; /* waiting */
+	struct library *library; /* owned by the backend: makes the products of bf16 weights; NULL: our own do */
+	struct op *ops;          /* waiting */
 	int n, capacity;
 	void *workspace; /* of products; the largest that was wanted so far */
 	size_t workspace_bytes;
