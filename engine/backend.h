@@ -101,8 +101,8 @@ struct linear_args { /* y = x W^T (+ bias) (+ residual) */
 	const float *bias;     /* [device] [rows] or NULL */
 	const float *residual; /* [device] [T, rows] or NULL; may be y */
 	float *y;              /* [device] [T, rows] */
-	/* Ranks: only parts [part_first, part_first + part_count) of the sum, each to parts_out [T, rows] apart, no
-	 * bias, no residual, x and columns are those of the whole row. part_count 0: the whole product. */
+	/* Ranks: only parts [part_first, part_first + part_count) of the weight's, each to parts_out [T, rows] apart, no
+	 * bias, no residual. part_count 0: the whole product. */
 	int part_first, part_count;
 	float *parts_out; /* [device] [part_count, T, rows] */
 };
@@ -246,6 +246,10 @@ struct logits_args {
 	const float *x;            /* [device] [T, H] after the final norm */
 	const struct weight *head; /* [V, H] */
 	int hidden, vocab;
+	/* Ranks: the logits are there already, and x and head are not read. [device] [logits_parts, n_rows, ceil(V /
+	 * logits_parts)]: row i of a part is rows[i], the last part is filled up with what is not read. NULL: not so. */
+	const float *logits;
+	int logits_parts;
 	struct logits_row *rows;
 	int n_rows;
 };

@@ -36,6 +36,7 @@ struct options {
 	int audit_every;        /* steps; 0: default */
 	bool log_json;
 	int threads;                               /* 0: all */
+	int ranks;                                 /* 0: one */
 	int page_size;                             /* 0: default */
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */

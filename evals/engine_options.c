@@ -21,6 +21,7 @@ int engine_options(
 {
 	*out = (struct engine_config){.model = model,
 		.threads = o->threads,
+		.ranks = o->ranks,
 		.page_size = o->page_size,
 		.kv_memory = o->kv_memory,
 		.max_batch_tokens = o->max_batch_tokens,
@@ -55,9 +56,10 @@ void engine_options_json(const struct options *o, const struct engine_facts *f, 
 	buf_printf(out, "{\"backend\": \"%s\", \"isa\": \"%s\", \"family\": ", f->backend, f->isa);
 	json_write_string(str_of(f->family), false, out);
 	buf_printf(out,
-		", \"threads\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, \"max_requests\": %d, "
+		", \"threads\": %d, \"tp\": %d, \"page_size\": %d, \"max_batch_tokens\": %d, \"chunk\": %d, "
+		"\"max_requests\": %d, "
 		"\"prefix_cache\": %s, \"pad_decode\": %s, \"deadline\": ",
-		f->threads, f->page_size, f->max_batch_tokens, f->chunk, f->max_requests,
+		f->threads, f->ranks, f->page_size, f->max_batch_tokens, f->chunk, f->max_requests,
 		o->no_prefix_cache ? "false" : "true", pads(o) ? "true" : "false");
 	if (o->deadline > 0)
 		json_write_double(o->deadline, out);

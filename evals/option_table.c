@@ -182,9 +182,13 @@ const struct option_row option_table[] = {
 		"matrix products of bf16 weights on CUDA: our own kernels, or cuBLASLt as the ceiling, whose answers\n"
 		"depend on the batch; default own"),
 	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
+	INT_OPTION("tp", "N", ENGINE, ranks, 1, 8,
+		"tensor parallelism: N ranks share weights, KV cache and threads; changes no answer. N must divide "
+		"the\n"
+		"kv heads and the parts of the sums (1, 2, 4, 8 as the model and its weights allow); default 1"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
-		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
+		"memory of the KV cache, of all ranks together: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
 	INT_OPTION("max-batch-tokens", "N", ENGINE, max_batch_tokens, 1, INT_MAX, "tokens of one step; default 512"),
 	INT_OPTION("chunk", "N", ENGINE, chunk, 1, INT_MAX, "longest piece of a prefill; default: a whole step"),
 	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests that run at a time; default 32"),
