@@ -125,18 +125,12 @@ static bool any_all(const struct cuda_rows *r)
 }
 
 /* The product's input is gathered by the embedding's kernel: rows of a table of floats. */
-static void tile_keep(struct cuda_backend *c, const struct logits_args *a, int n)
+static void product_keep(struct cuda_backend *c, const struct logits_args *a, const int32_t *tokens, int n)
 {
 	struct cuda_rows *r = &c->rows;
-	const int32_t *tokens = r->tokens;
-	const struct logits_request *requests = r->requests;
-	const struct op_array arrays[] = {{&tokens, (size_t)n * sizeof *tokens, 0, 0, true},
-		{&requests, (size_t)n * sizeof *requests, 0, 0, true}};
-	struct op *op;
+	struct op *op = op_new(c, OP_EMBED);
 
-	if (!op_arrays(c, arrays, 2))
-		return;
-	if ((op = op_new(c, OP_EMBED))) {
+	if (op) {
 		op->embed.table = a->x;
 		op->embed.format = WEIGHT_F32;
 		op->embed.ids = tokens;
@@ -150,18 +144,55 @@ static void tile_keep(struct cuda_backend *c, const struct logits_args *a, int n
 		op->linear.n_tokens = n;
 		op->linear.y = r->logits;
 	}
-	if ((op = op_new(c, OP_LOGITS_TAIL))) {
-		op->logits_tail.logits = r->logits;
-		op->logits_tail.n_rows = n;
-		op->logits_tail.vocab = a->vocab;
-		op->logits_tail.requests = requests;
-		op->logits_tail.results = r->results;
-		op->logits_tail.top_stride = r->top_stride;
-		op->logits_tail.top_ids = r->top_ids;
-		op->logits_tail.top_logprobs = r->top_logprobs;
-		op->logits_tail.any_all = any_all(r);
-		op->logits_tail.scratch = r->scratch;
+}
+
+/* Rows [first, first + n) of the logits that ranks have computed, each a part of the vocabulary. */
+static void parts_join(struct cuda_backend *c, const struct logits_args *a, int first)
+{
+	size_t vocab = (size_t)a->vocab, width = (vocab + (size_t)a->logits_parts - 1) / (size_t)a->logits_parts;
+
+	for (size_t part = 0; part * width < vocab; part++) {
+		size_t n = vocab - part * width < width ? vocab - part * width : width;
+		struct op *op = op_new(c, OP_ROWS_COPY);
+		if (!op)
+			return;
+		op->rows_copy.to = c->rows.logits + part * width;
+		op->rows_copy.to_stride = vocab * sizeof(float);
+		op->rows_copy.from = a->logits + (part * (size_t)a->n_rows + (size_t)first) * width;
+		op->rows_copy.from_stride = width * sizeof(float);
+		op->rows_copy.bytes = n * sizeof(float);
+		op->rows_copy.n_rows = (size_t)c->rows.n;
 	}
+}
+
+/* first: the tile's first row; n: of the padded tile. */
+static void tile_keep(struct cuda_backend *c, const struct logits_args *a, int first, int n)
+{
+	struct cuda_rows *r = &c->rows;
+	const int32_t *tokens = r->tokens;
+	const struct logits_request *requests = r->requests;
+	const struct op_array arrays[] = {{&tokens, (size_t)n * sizeof *tokens, 0, 0, true},
+		{&requests, (size_t)n * sizeof *requests, 0, 0, true}};
+
+	if (!op_arrays(c, arrays, 2))
+		return;
+	if (a->logits)
+		parts_join(c, a, first);
+	else
+		product_keep(c, a, tokens, n);
+	struct op *op = op_new(c, OP_LOGITS_TAIL);
+	if (!op)
+		return;
+	op->logits_tail.logits = r->logits;
+	op->logits_tail.n_rows = n;
+	op->logits_tail.vocab = a->vocab;
+	op->logits_tail.requests = requests;
+	op->logits_tail.results = r->results;
+	op->logits_tail.top_stride = r->top_stride;
+	op->logits_tail.top_ids = r->top_ids;
+	op->logits_tail.top_logprobs = r->top_logprobs;
+	op->logits_tail.any_all = any_all(r);
+	op->logits_tail.scratch = r->scratch;
 }
 
 void cuda_logits(struct backend *b, const struct logits_args *a)
@@ -179,7 +210,7 @@ void cuda_logits(struct backend *b, const struct logits_args *a)
 		if (failure_keep(c, tile_ask(&c->rows, a->rows + first, n, &padded, &e), &e) < 0)
 			return;
 		c->rows.vocab = a->vocab;
-		tile_keep(c, a, padded);
+		tile_keep(c, a, first, padded);
 	}
 	verify_again(c);
 }

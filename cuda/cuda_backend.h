@@ -18,6 +18,7 @@ extern "C" {
 #include "engine/base/error.h"
 
 struct backend;
+struct comm;
 
 struct cuda_options {
 	int device;     /* by CUDA's numbers */
@@ -30,6 +31,10 @@ bool cuda_backend_built(void);
 
 /* ERR_USAGE: no such device, no driver, or no kernels for it; the message names what is missing. */
 int cuda_backend_new(const struct cuda_options *o, struct backend **out, struct error *e);
+
+/* A backend for each rank, on the devices o->device and on, and the group that joins them (NCCL). Each array [size]. */
+int cuda_ranks_new(
+	const struct cuda_options *o, int size, struct backend **backends, struct comm **comms, struct error *e);
 
 /* What a device can do at most, measured. */
 struct cuda_machine {

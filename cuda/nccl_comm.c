@@ -10,7 +10,7 @@
 #include "cuda/status.h"
 
 /* The library is looked for when ranks are asked for, so that the program starts without it. */
-struct library {
+struct nccl_library {
 	void *handle;
 	ncclResult_t (*init_all)(ncclComm_t *comms, int n, const int *devices);
 	ncclResult_t (*destroy)(ncclComm_t comm);
@@ -27,7 +27,7 @@ struct library {
 };
 
 struct group {
-	struct library library;
+	struct nccl_library library;
 	pthread_mutex_t lock;
 	int ends; /* that were not destroyed */
 	bool aborted;
@@ -50,7 +50,7 @@ static struct nccl_comm *end_of(struct comm *c)
 
 /* ---- the library ---- */
 
-static int library_open(struct library *l, struct error *e)
+static int nccl_library_open(struct nccl_library *l, struct error *e)
 {
 	static const char name[] = "libnccl.so.2";
 	const struct {
@@ -189,7 +189,7 @@ static int nccl_barrier(struct comm *base, struct error *e)
 	return group_check(g, e);
 }
 
-static void nccl_fail(struct comm *base, const struct error *cause)
+static void nccl_give_up(struct comm *base, const struct error *cause)
 {
 	group_fail(end_of(base)->group, base->rank, cause);
 }
@@ -228,7 +228,7 @@ static const struct comm_ops nccl_ops = {
 	.send = nccl_send,
 	.receive = nccl_receive,
 	.barrier = nccl_barrier,
-	.fail = nccl_fail,
+	.give_up = nccl_give_up,
 	.destroy = nccl_destroy,
 };
 
@@ -253,7 +253,7 @@ static int group_open(struct group *g, struct backend *const *backends, struct c
 {
 	int devices[COMM_MAX_RANKS];
 
-	TRY(library_open(&g->library, e));
+	TRY(nccl_library_open(&g->library, e));
 	for (int i = 0; i < g->size; i++)
 		devices[i] = self(backends[i])->device;
 	ncclResult_t result = g->library.init_all(g->comms, g->size, devices);

@@ -87,6 +87,13 @@ static int linear_op_launch(const struct steps *s, const struct op *op, struct e
 				 : linear_launch(&op->linear, s->workspace, s->stream, e);
 }
 
+static int rows_copy_launch(const struct rows_copy_args *a, cudaStream_t stream, struct error *e)
+{
+	return cuda_status(cudaMemcpy2DAsync(a->to, a->to_stride, a->from, a->from_stride, a->bytes, a->n_rows,
+				   cudaMemcpyDeviceToDevice, stream),
+		"copy of rows", e);
+}
+
 static int op_launch(const struct steps *s, const struct op *op, struct error *e)
 {
 	void *const workspace = s->workspace;
@@ -125,6 +132,8 @@ static int op_launch(const struct steps *s, const struct op *op, struct error *e
 		return route_launch(&op->route, stream, e);
 	case OP_EXPERTS:
 		return experts_launch(&op->experts, workspace, stream, e);
+	case OP_ROWS_COPY:
+		return rows_copy_launch(&op->rows_copy, stream, e);
 	case OP_LOGITS_TAIL:
 		return logits_tail_launch(&op->logits_tail, stream, e);
 	case OP_VERIFY_PAGES:

@@ -30,9 +30,18 @@ enum op_kind {
 	OP_SWIGLU,
 	OP_ROUTE,
 	OP_EXPERTS,
+	OP_ROWS_COPY,
 	OP_LOGITS_TAIL,
 	OP_VERIFY_PAGES,
 	OP_COPY_PAGES,
+};
+
+/* Rows of bytes from one place of the device to another. */
+struct rows_copy_args {
+	void *to;
+	const void *from;
+	size_t to_stride, from_stride, bytes; /* of a row */
+	size_t n_rows;
 };
 
 /* All array pointers are device memory. */
@@ -53,6 +62,7 @@ struct op {
 		struct swiglu_args swiglu;
 		struct route_args route;
 		struct experts_args experts;
+		struct rows_copy_args rows_copy;
 		struct logits_tail_args logits_tail;
 		struct verify_pages_args verify_pages;
 		struct copy_pages_args copy_pages;

@@ -5,6 +5,8 @@
 #include "cuda/cuda_backend.h"
 #include "engine/base/json_strict.h"
 
+enum { MOST_RANKS = 8 }; /* that --tp takes */
+
 static bool on_cuda(const struct options *o)
 {
 	return o->backend && strcmp(o->backend, "cuda") == 0;
@@ -40,15 +42,23 @@ int engine_options(
 int engine_options_open(
 	const struct options *o, const struct engine_config *config, struct engine **out, struct error *e)
 {
+	struct cuda_options cuda = {.device = o->device, .library = o->gemm && strcmp(o->gemm, "library") == 0};
+	struct backend *backends[MOST_RANKS];
+	struct comm *comms[MOST_RANKS];
 	struct engine_config chosen = *config;
+	int status = 0;
 
 	*out = NULL;
-	if (on_cuda(o)) {
-		struct cuda_options cuda = {.device = o->device, .library = o->gemm && strcmp(o->gemm, "library") == 0};
-		if (cuda_backend_new(&cuda, &chosen.backend, e) < 0)
-			return error_prefix(e, "--backend cuda");
+	if (!on_cuda(o))
+		return engine_open(config, out, e);
+	if (config->ranks > 1) {
+		status = cuda_ranks_new(&cuda, config->ranks, backends, comms, e);
+		chosen.rank_backends = backends;
+		chosen.rank_comms = comms;
+	} else {
+		status = cuda_backend_new(&cuda, &chosen.backend, e);
 	}
-	return engine_open(&chosen, out, e);
+	return status < 0 ? error_prefix(e, "--backend cuda") : engine_open(&chosen, out, e);
 }
 
 void engine_options_json(const struct options *o, const struct engine_facts *f, struct buf *out)

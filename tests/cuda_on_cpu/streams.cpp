@@ -30,7 +30,7 @@ struct cuda_on_cpu_event {
 static struct {
 	std::vector<struct cuda_on_cpu_stream *> streams;
 	std::map<void *, size_t> device, pinned; /* bytes of each piece of memory */
-	size_t allocated; /* of the device's */
+	size_t allocated;                        /* of the device's */
 	int n_devices;
 	size_t memory;
 	cudaError_t failed; /* of work that was done later; the next wait tells */
@@ -349,6 +349,19 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 		else
 			stream_work(stream);
 	}
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t width,
+	size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	if (kind != cudaMemcpyDeviceToDevice || width > to_stride || width > from_stride)
+		return cudaErrorInvalidValue;
+	cuda_on_cpu_stream_add(stream, [=] {
+		for (size_t row = 0; row < height; row++)
+			memcpy(static_cast<char *>(to) + row * to_stride,
+				static_cast<const char *>(from) + row * from_stride, width);
+	});
 	return cudaSuccess;
 }
 
