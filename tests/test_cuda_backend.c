@@ -463,6 +463,81 @@ START_TEST(an_array_may_be_used_again_at_once)
 }
 END_TEST
 
+/* ---- rows of logits ---- */
+
+enum { ROW_VOCAB = 37, ROW_PARTS = 3, ROW_WIDTH = 13, ROW_COUNT = 5, ROW_TOP = 4 };
+
+struct rows {
+	struct logits_row row[ROW_COUNT];
+	int32_t top_ids[ROW_COUNT][ROW_TOP];
+	float top_logprobs[ROW_COUNT][ROW_TOP], all[ROW_COUNT][ROW_VOCAB];
+};
+
+/* What is wanted of each row differs. */
+static void rows_want(struct rows *r)
+{
+	memset(r, 0, sizeof *r);
+	for (int i = 0; i < ROW_COUNT; i++) {
+		r->row[i] = (struct logits_row){.token = i, .target = -1};
+		if (i % 2 == 0)
+			r->row[i].target = 7 * i;
+		if (i > 1) {
+			r->row[i].sample = true;
+			r->row[i].position = (uint64_t)i;
+			r->row[i].sampling = (struct sampling){i == 2 ? 0.0f : 0.7f, i == 3 ? 5 : 0, 0.9f, 11};
+		}
+		r->row[i].top_count = i == 1 || i == 4 ? ROW_TOP - i % 2 : 0;
+		r->row[i].top_ids = r->top_ids[i];
+		r->row[i].top_logprobs = r->top_logprobs[i];
+		r->row[i].all_logprobs = i == 3 ? r->all[i] : NULL;
+	}
+}
+
+static void rows_read(struct backend *b, const float *values, struct rows *r)
+{
+	struct error e = {0};
+	float *logits = b->ops->alloc(b, ROW_PARTS * ROW_COUNT * ROW_WIDTH * sizeof *logits, &test_error);
+
+	ck_assert_ptr_nonnull(logits);
+	b->ops->upload(b, logits, values, ROW_PARTS * ROW_COUNT * ROW_WIDTH * sizeof *logits);
+	rows_want(r);
+	b->ops->logits(b,
+		&(struct logits_args){.hidden = 8,
+			.vocab = ROW_VOCAB,
+			.logits = logits,
+			.logits_parts = ROW_PARTS,
+			.rows = r->row,
+			.n_rows = ROW_COUNT});
+	ck_assert_msg(b->ops->finish(b, &e) == 0, "%s", e.message);
+	b->ops->free(b, logits);
+	b->ops->destroy(b);
+}
+
+/* The kernels behind the product have the CPU's bits, so whole answers can be compared. */
+START_TEST(rows_of_ranks_are_read_as_the_cpu_does)
+{
+	float values[ROW_PARTS * ROW_COUNT * ROW_WIDTH];
+	struct rows cpu, cuda;
+	struct backend *b;
+
+	for (int i = 0; i < COUNT(values); i++)
+		values[i] = (float)((i * 7919 + i * i * 31) % 1009) / 250.0f - 2.0f;
+	cuda_on_cpu_seed((uint64_t)_i);
+	CHECK_OK(engine_cpu_backend(1, &b, &test_error));
+	rows_read(b, values, &cpu);
+	rows_read(backend_new(&(struct cuda_options){0}), values, &cuda);
+	for (int i = 0; i < ROW_COUNT; i++) {
+		ck_assert_int_eq(cuda.row[i].argmax, cpu.row[i].argmax);
+		ck_assert_uint_eq(float_bits(cuda.row[i].target_logprob), float_bits(cpu.row[i].target_logprob));
+		ck_assert_int_eq(cuda.row[i].sampled, cpu.row[i].sampled);
+		ck_assert_uint_eq(float_bits(cuda.row[i].sampled_logprob), float_bits(cpu.row[i].sampled_logprob));
+	}
+	ck_assert(memcmp(cuda.top_ids, cpu.top_ids, sizeof cpu.top_ids) == 0);
+	ck_assert(memcmp(cuda.top_logprobs, cpu.top_logprobs, sizeof cpu.top_logprobs) == 0);
+	ck_assert(memcmp(cuda.all, cpu.all, sizeof cpu.all) == 0);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 START_TEST(a_backend_that_cannot_open_says_why)
@@ -561,6 +636,7 @@ void test_program_cases(Suite *suite)
 	TCase *host = test_case(suite, "host side", 0);
 	tcase_add_loop_test(host, an_array_may_be_used_again_at_once, 0, 3);
 	tcase_add_loop_test(host, a_check_behind_the_step_is_of_what_is_there, 0, 3);
+	tcase_add_loop_test(host, rows_of_ranks_are_read_as_the_cpu_does, 0, 2);
 	tcase_add_test(host, a_backend_that_cannot_open_says_why);
 	tcase_add_test(host, an_engine_that_does_not_fit_says_so);
 	tcase_add_test(host, a_failed_op_is_told_by_finish);
