@@ -9,8 +9,8 @@
 
 #include "engine/base/thread_pool.h"
 
-/* A forward pass meets several times in each layer; a rank that slept each time would cost more than the exchange. Where
- * there are fewer processors than ranks it sleeps at once. */
+/* A forward pass meets several times in each layer; a rank that slept each time would cost more than the exchange.
+ * Where there are fewer processors than ranks it sleeps at once. */
 enum { SPINS_BEFORE_SLEEP = 2000 };
 
 enum call { CALL_GATHER, CALL_MAX, CALL_BARRIER, CALL_SEND, CALL_RECEIVE };
@@ -25,7 +25,8 @@ struct end {
 	pthread_cond_t wake;
 	atomic_bool released; /* what the rank waits for has happened */
 
-	/* What the rank is in, under the group's mutex; once all have met, everybody's to read until they meet again. */
+	/* What the rank is in, under the group's mutex; once all have met, everybody's to read until they meet
+	 * again. */
 	bool waiting;
 	enum call call;
 	int peer; /* of a message */

@@ -199,6 +199,23 @@ int engine_context_length(const char *model, int *positions, struct error *e)
 	return 0;
 }
 
+int engine_ranks_check(const struct engine_config *config, struct error *e)
+{
+	const struct variant *v = &config->variant;
+	int ranks = or_default(config->ranks, 1);
+	struct checkpoint *checkpoint;
+
+	if (ranks == 1)
+		return 0;
+	TRY(checkpoint_open(config->model, &checkpoint, e));
+	const struct model_config *c = checkpoint_config(checkpoint);
+	int status = model_ranks_check(c, weight_scheme_find(v->prefill.weights), ranks, e);
+	if (status == 0)
+		status = model_ranks_check(c, weight_scheme_find(v->decode.weights), ranks, e);
+	checkpoint_close(checkpoint);
+	return status;
+}
+
 static int options_check(struct engine *engine, const struct engine_config *config, struct error *e)
 {
 	struct engine_facts *f = &engine->facts;

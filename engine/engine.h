@@ -47,30 +47,34 @@ int variant_parse(const char *text, struct variant *out, struct error *e);
 struct engine;
 
 struct engine_config {
-	const char *model;   /* Hugging Face folder or GGUF file; with random_weights: a config.json */
+	const char *model; /* Hugging Face folder or GGUF file; with random_weights: a config.json */
 	bool random_weights; /* the model that config.json describes, with weights drawn by weights_seed; no tokenizer */
 	uint64_t weights_seed;
 	struct variant variant;
-	int threads;             /* 0: all processors */
-	int page_size;           /* tokens; divides 64. 0: 16 */
-	uint64_t kv_memory;      /* bytes of KV pages of each instance, of all ranks together. 0: 1 GiB; reserved,
-				       * touched as used */
-	int max_batch_tokens;    /* tokens of one step. 0: 512 */
-	int chunk;               /* longest piece of a prefill. 0: max_batch_tokens */
-	int max_requests;        /* requests that run at a time. 0: 32 */
-	bool no_prefix_cache;    /* every prompt is computed whole */
-	const float *kv_scales;  /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
-	bool pad_decode;         /* decode batches are filled up to powers of two with rows on page 0 */
-	struct backend *backend; /* NULL: CPU. engine_open takes it, also when it fails. */
-	int ranks; /* of tensor parallelism: the same bits for every number that divides heads and parts. 0: 1 */
-	struct backend *const *rank_backends; /* [ranks] in place of `backend`, taken likewise. NULL: CPU, which share
-					       * the threads */
-	struct comm *const *rank_comms;       /* [ranks] taken likewise. NULL: threads of this process */
-	const struct kv_guard *guard;         /* NULL: none */
+	int threads;                  /* 0: all processors */
+	int page_size;                /* tokens; divides 64. 0: 16 */
+	uint64_t kv_memory;           /* bytes of KV pages of each instance, all ranks. 0: 1 GiB; touched as used */
+	int max_batch_tokens;         /* tokens of one step. 0: 512 */
+	int chunk;                    /* longest piece of a prefill. 0: max_batch_tokens */
+	int max_requests;             /* requests that run at a time. 0: 32 */
+	bool no_prefix_cache;         /* every prompt is computed whole */
+	const float *kv_scales;       /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
+	bool pad_decode;              /* decode batches are filled up to powers of two with rows on page 0 */
+	struct backend *backend;      /* NULL: CPU. engine_open takes it, also when it fails. */
+	const struct kv_guard *guard; /* NULL: none */
 	void (*progress)(void *context, int layer, int n_layers); /* NULL, or called as each layer is loaded */
 	void *progress_context;
 	const struct fault_hook *faults; /* NULL: none */
+	/* Tensor parallelism: the same bits for every number of ranks that divides heads and parts. 0: 1. Backends and
+	 * ends of a group are [ranks]; engine_open takes them, also when it fails. */
+	int ranks;
+	struct backend *const *rank_backends; /* in place of `backend`. NULL: CPU, which share the threads */
+	struct comm *const *rank_comms;       /* NULL: threads of this process */
 };
+
+/* Whether the model can be shared by config's ranks under its variant: what engine_open would refuse, found without
+ * loading weights. */
+int engine_ranks_check(const struct engine_config *config, struct error *e);
 
 /* Opens a model under one variant. On failure *e says which file or value, and *out is NULL. */
 int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
@@ -267,6 +271,9 @@ struct engine_template;
  * template and a name that it does not have are ERR_INPUT; what cannot be parsed is ERR_INPUT with file and line. */
 int engine_template_open(const char *model, const char *which, struct engine_template **out, struct error *e);
 void engine_template_close(struct engine_template *t);
+
+
+
 
 struct engine_chat {
 	const struct json *messages;  /* an array of objects; NULL: None */

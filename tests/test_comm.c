@@ -1,5 +1,5 @@
-/* Collectives of thread ranks: what arrives, at sizes 0, 1 and odd; and every way to fail, after which nobody hangs (a hang
- * is the test's timeout). */
+/* Collectives of thread ranks: what arrives, at sizes 0, 1 and odd; and every way to fail, after which nobody hangs
+ * (a hang is the test's timeout). */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

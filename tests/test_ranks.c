@@ -1,5 +1,5 @@
-/* Tensor parallelism over thread ranks: the same bits for every number of ranks, transformers' values, refusals of what does
- * not divide, and ranks that fail. */
+/* Tensor parallelism over thread ranks: the same bits for every number of ranks, transformers' values, refusals of
+ * what does not divide, and ranks that fail. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -208,7 +208,7 @@ static struct day day_of(const char *model, const char *variant, int ranks)
 	struct day day = {0};
 	guard_init(&guard, &(struct guard_options){.level = GUARD_DIGEST, .audit_every = 1});
 	struct engine *engine = open_ranks(model, variant, ranks,
-		(struct engine_config){.guard = &guard.table, .kv_memory = 80 << 10, .chunk = 24, .pad_decode = true});
+		(struct engine_config){.guard = &guard.table, .kv_memory = 320 << 10, .chunk = 24, .pad_decode = true});
 	int vocab = engine_facts(engine)->vocab_size;
 
 	for (int i = 0; i < 14; i++) {
@@ -257,15 +257,6 @@ START_TEST(caching_preemption_and_guards_go_on)
 }
 END_TEST
 
-/* What is broken in one rank's memory is found: the digests cover them all. */
-static void page_spoil(struct engine_config *config, struct backend *backends[2])
-{
-	config->ranks = 2;
-	for (int r = 0; r < 2; r++)
-		CHECK_OK(cpu_backend_new(1, NULL, &backends[r], &test_error));
-	config->rank_backends = backends;
-}
-
 static int spoil_countdown;
 static struct backend_ops spoiling_ops;
 static void (*plain_attend)(struct backend *b, const struct attend_args *a);
@@ -278,21 +269,23 @@ static void spoiling_attend(struct backend *b, const struct attend_args *a)
 			(size_t)a->geometry.n_kv_heads * (size_t)a->geometry.head_dim] ^= 1;
 }
 
+/* What is broken in one rank's memory is found. */
 START_TEST(a_digest_covers_every_rank)
 {
 	struct guard guard;
 	struct backend *backends[2];
-	struct engine_config config = {.guard = &guard.table};
+	struct engine_config config = {.guard = &guard.table, .rank_backends = backends};
 	int32_t tokens[40];
 
 	guard_init(&guard, &(struct guard_options){.level = GUARD_DIGEST});
-	page_spoil(&config, backends);
+	for (int r = 0; r < 2; r++)
+		CHECK_OK(cpu_backend_new(1, NULL, &backends[r], &test_error));
 	spoiling_ops = *backends[_i]->ops;
 	plain_attend = spoiling_ops.attend;
 	spoiling_ops.attend = spoiling_attend;
 	backends[_i]->ops = &spoiling_ops;
 	spoil_countdown =
-		12; /* the page is full and sealed by then: two layers, two steps of the prompt, then answers */
+		12; /* of two layers in each step: the prompt's first page is full and sealed by then */
 	struct engine *engine = open_ranks(tiny_model(), "bf16/fp8", 2, config);
 	for (int t = 0; t < COUNT(tokens); t++)
 		tokens[t] = t * 3 + 10;

@@ -1,5 +1,6 @@
-/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Ranks share the
- * pages too, each with memory for its own kv heads: one set of books stands for all. Page 0 is reserved for padding and never handed out. Pages are counted by reference: a page is free, mapped by requests, or idle
+/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Ranks
+ * share the pages too, each with memory for its own kv heads: one set of books stands for all. Page 0 is reserved
+ * for padding and never handed out. Pages are counted by reference: a page is free, mapped by requests, or idle
  * (held by the prefix cache alone, which gives it up when pages are needed). */
 #ifndef ASSAY_ENGINE_KV_KV_POOL_H
 #define ASSAY_ENGINE_KV_KV_POOL_H
@@ -33,8 +34,8 @@ struct kv_pool {
 /* Bytes of K and V of one token over all layers. */
 uint64_t kv_bytes_per_token(const struct model_config *config, enum kv_format format);
 
-/* backends: [n_ranks], n_ranks divides the kv heads. pages = budget of all ranks / bytes per page. ERR_USAGE when fewer than
- * two fit, or page_size does not divide 64. */
+/* backends: [n_ranks], n_ranks divides the kv heads. pages = budget of all ranks / bytes per page. ERR_USAGE when
+ * fewer than two fit, or page_size does not divide 64. */
 int kv_pool_init(struct kv_pool *pool, struct backend *const *backends, int n_ranks, const struct model_config *config,
 	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
 	const struct fault_hook *faults, struct error *e);
@@ -45,8 +46,8 @@ static inline const struct kv_layer *kv_pool_layer(const struct kv_pool *pool, i
 	return &pool->layers[rank * pool->n_layers + layer];
 }
 
-/* The first n_tokens slots of page source[i] of `from` to page target[i] of `to`, of every layer and rank, converted to the
- * format of `to`. saturated (or NULL): += values that this clipped. */
+/* The first n_tokens slots of page source[i] of `from` to page target[i] of `to`, of every layer and rank, converted
+ * to the format of `to`. saturated (or NULL): += values that this clipped. */
 struct kv_copy {
 	const struct kv_pool *from;
 	struct kv_pool *to;             /* of the same model, page size and ranks */

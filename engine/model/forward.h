@@ -48,8 +48,8 @@ struct model {
 	struct forward_buffers buffers;
 };
 
-/* Plans the buffers of comm's rank for batches of up to max_tokens. weights are loaded by the caller. PRECOND: comm's size
- * passed model_ranks_check. */
+/* Plans the buffers of comm's rank for batches of up to max_tokens. weights are loaded by the caller. PRECOND:
+ * comm's size passed model_ranks_check. */
 int model_init(struct model *m, const struct model_config *config, struct backend *backend, struct comm *comm,
 	int max_tokens, struct error *e);
 void model_free(struct model *m);

@@ -1,5 +1,6 @@
-/* A model's weights in one variant's formats, packed once at load. The checkpoint's matrices that read the same input are fused by rows
- * (q, k, v; gate, up), which changes no bit: every output row has its own sum and its own scales. */
+/* A model's weights in one variant's formats, packed once at load. The checkpoint's matrices that read the same
+ * input are fused by rows (q, k, v; gate, up), which changes no bit: every output row has its own sum and its own
+ * scales. */
 #ifndef ASSAY_ENGINE_MODEL_WEIGHTS_H
 #define ASSAY_ENGINE_MODEL_WEIGHTS_H
 
@@ -52,8 +53,8 @@ struct model_weights {
 	bool head_untied;    /* the configuration ties the head, but the checkpoint has another one: that one is used */
 };
 
-/* Whether n ranks can share a model: they must divide the parts of o and of down, or a rank's sums would not be those of
- * one. ERR_USAGE says what they do not divide. */
+/* Whether n ranks can share a model: they must divide the parts of o and of down, or a rank's sums would not be
+ * those of one. ERR_USAGE says what they do not divide. */
 int model_ranks_check(
 	const struct model_config *config, const struct weight_scheme *scheme, int n_ranks, struct error *e);
 
@@ -64,8 +65,8 @@ struct weights_ranks {
 	int n;
 };
 
-/* Reads everything, quantises whole rows, and packs for each rank its share. progress (may be NULL) is called with context
- * after each layer. */
+/* Reads everything, quantises whole rows, and packs for each rank its share. progress (may be NULL) is called with
+ * context after each layer. */
 int model_weights_load(const struct weights_ranks *ranks, struct checkpoint *checkpoint,
 	const struct weight_scheme *scheme, load_progress *progress, void *context, struct error *e);
 void model_weights_free(struct model_weights *w); /* zeroes *w */

@@ -30,7 +30,7 @@ int ranks_open(struct ranks *g, int size, int threads, struct backend *const *ba
 	else if (!comms)
 		TRY(comm_threads_new(size, g->comms, e));
 	g->threads = thread_pool_new(size, e);
-	return g->threads ? 0 : ERR_MEMORY;
+	return g->threads ? 0 : e->code;
 }
 
 void ranks_close(struct ranks *g)
