@@ -181,7 +181,7 @@ static int compare_results(const char *what, const qkv_data &d, const qkv_result
 	const size_t n = d.cache_bytes / kv_format_size(format);
 	TRY(compare_stored((std::string(what) + ", k").c_str(), format, r.k.data(), expected.k.data(), n, e));
 	TRY(compare_stored((std::string(what) + ", v").c_str(), format, r.v.data(), expected.v.data(), n, e));
-	const uint64_t saturated = counted ? expected.saturated : COUNTED_BEFORE;
+	const uint64_t saturated = counted ? expected.saturated : (uint64_t)COUNTED_BEFORE;
 	if (r.saturated != saturated)
 		return error_set(e, ERR_INPUT, "%s: %llu values clipped, expected %llu", what,
 			(unsigned long long)r.saturated, (unsigned long long)saturated);
