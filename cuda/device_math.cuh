@@ -54,6 +54,25 @@ static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
 #endif
 }
 
+/* Two floats rounded to E4M3 (nearest even, clipped to 448), low in the low byte. */
+static __device__ __forceinline__ uint16_t e4m3_pair(float low, float high)
+{
+#ifdef __CUDACC__
+	uint16_t pair;
+	asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+	return pair;
+#else
+	return (uint16_t)(float_to_e4m3(high) << 8 | float_to_e4m3(low));
+#endif
+}
+
+/* The scale of a token whose largest magnitude is amax, as e4m3_scale of engine/base/quant.h. */
+static __device__ __forceinline__ float e4m3_input_scale(float amax)
+{
+	const float scale = amax / 448.0f;
+	return scale == 0.0f ? 1.0f : scale;
+}
+
 /* ---- exp ---- */
 
 /* The CPU's exp_ref, operation by operation: 0 below -87.3, infinity above 88.7, NaN stays NaN. */
@@ -76,6 +95,44 @@ static __device__ __forceinline__ float exp_device(float x)
 	p = fmaf(p, r * r, r) + 1.0f;
 	int half = (int)n / 2, rest = (int)n - half;
 	return p * __uint_as_float((uint32_t)(half + 127) << 23) * __uint_as_float((uint32_t)(rest + 127) << 23);
+}
+
+/* ---- weights to pairs of bf16, exactly ---- */
+
+/* a b + c of pairs of bf16, rounded once. */
+static __device__ __forceinline__ uint32_t bf16_pair_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+#ifdef __CUDACC__
+	uint32_t pair;
+	asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(a), "r"(b), "r"(c));
+	return pair;
+#else
+	const float2 x = bf16_pair_widen(a), y = bf16_pair_widen(b), z = bf16_pair_widen(c);
+	return bf16_pair(fmaf(x.x, y.x, z.x), fmaf(x.y, y.y, z.y));
+#endif
+}
+
+/* Four E4M3 codes to pairs of bf16. PRECOND: none is NaN. */
+static __device__ __forceinline__ void e4m3_quad_widen(uint32_t codes, uint32_t pair[2])
+{
+	const uint32_t two_to_120 = 0x7b807b80u, minus_zero = 0x80008000u;
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		const uint32_t both = codes >> 16 * i;
+		const uint32_t high = (both & 0xffu) << 8 | (both & 0xff00u) << 16; /* a code on top of each half */
+		/* exponent and mantissa where bf16 has them; its exponent counts from 127, not 7 */
+		const uint32_t bits = (high & 0x80008000u) | (high >> 4 & 0x07f007f0u);
+		pair[i] = bf16_pair_fma(bits, two_to_120, minus_zero);
+	}
+}
+
+/* A lane's word of INT4 (weight_layout.h) to its pairs of q in bf16. */
+static __device__ __forceinline__ void int4_octet_widen(uint32_t word, uint32_t pair[4])
+{
+	const uint32_t one = 0x3f803f80u, minus_136 = 0xc308c308u;
+#pragma unroll
+	for (int i = 0; i < 4; i++) /* 128 + (q + 8), as bf16 holds it */
+		pair[i] = bf16_pair_fma((word >> 4 * i & 0x000f000fu) | 0x43004300u, one, minus_136);
 }
 
 /* ---- matrix product of a warp ---- */
@@ -113,6 +170,37 @@ static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4],
 			c[i] = fmaf(left[i / 2][pair].y, right[i % 2][pair].y, c[i]);
 		}
 	}
+#endif
+}
+
+/* c += a b for a 16 x 32 tile a and a 32 x 8 tile b of E4M3 codes. As mma_bf16, with four codes where that has a pair:
+ *   a[0]: row g, k 4t;  a[1]: row g + 8, k 4t;  a[2]: row g, k 4t + 16;  a[3]: row g + 8, k 4t + 16
+ *   b[0]: column g, k 4t;  b[1]: column g, k 4t + 16
+ * The tensor core adds in fewer bits than f32 has: c must not stay in it for long. */
+static __device__ __forceinline__ void mma_e4m3(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+#ifdef __CUDACC__
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+		     "{%8, %9}, {%0, %1, %2, %3};"
+		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+	struct fragments {
+		uint32_t a[4], b[2];
+	} own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+	const cuda_on_cpu_gathered<fragments> warp = cuda_on_cpu_gather(own);
+	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	float left[2][32], right[2][32]; /* two rows of a, two columns of b */
+	for (int k = 0; k < 32; k++) {
+		const int half = k / 16, from = k % 16 / 4, shift = k % 4 * 8;
+		for (int i = 0; i < 2; i++) {
+			left[i][k] = e4m3_to_float((uint8_t)(warp[4 * g + from].a[i + 2 * half] >> shift));
+			right[i][k] = e4m3_to_float((uint8_t)(warp[4 * (2 * t + i) + from].b[half] >> shift));
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 32; k++)
+			c[i] = fmaf(left[i / 2][k], right[i % 2][k], c[i]);
 #endif
 }
 

@@ -3,8 +3,9 @@
  *
  * Every op obeys NUMERICS section 3: an output element depends on its own inputs alone, in one order of sums, whatever
  * T, B and the number of threads are. Pointers marked [device] come from the backend's alloc; all others are host
- * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). Arguments are
- * checked by the caller (programmer errors).
+ * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). What an op leaves
+ * in host memory is there after finish() (verify_pages: when it returns; without success every sequence is bad).
+ * Arguments are checked by the caller (programmer errors).
  *
  * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V
  * vocabulary. */
@@ -100,8 +101,8 @@ struct linear_args { /* y = x W^T (+ bias) (+ residual) */
 	const float *bias;     /* [device] [rows] or NULL */
 	const float *residual; /* [device] [T, rows] or NULL; may be y */
 	float *y;              /* [device] [T, rows] */
-	/* Ranks: only parts [part_first, part_first + part_count) of the sum, each to parts_out [T, rows] apart, no
-	 * bias, no residual, x and columns are those of the whole row. part_count 0: the whole product. */
+	/* Ranks: only parts [part_first, part_first + part_count) of the weight's, each to parts_out [T, rows] apart, no
+	 * bias, no residual. part_count 0: the whole product. */
 	int part_first, part_count;
 	float *parts_out; /* [device] [part_count, T, rows] */
 };
@@ -245,6 +246,10 @@ struct logits_args {
 	const float *x;            /* [device] [T, H] after the final norm */
 	const struct weight *head; /* [V, H] */
 	int hidden, vocab;
+	/* Ranks: the logits are there already, and x and head are not read. [device] [logits_parts, n_rows, ceil(V /
+	 * logits_parts)]: row i of a part is rows[i], the last part is filled up with what is not read. NULL: not so. */
+	const float *logits;
+	int logits_parts;
 	struct logits_row *rows;
 	int n_rows;
 };
@@ -282,6 +287,8 @@ struct backend_ops {
 	const char *numerics; /* numerics id: only runs of one id may claim an exact match */
 
 	void (*destroy)(struct backend *b);
+	/* From here to finish the host arrays that ops name do not change: a backend may take each over once. */
+	void (*batch_begin)(struct backend *b);
 	int (*finish)(struct backend *b, struct error *e); /* waits for all ops; reports a kept device error */
 
 	/* memory; alloc zeroes, and may reserve lazily; NULL and *e when it fails */

@@ -41,19 +41,26 @@ static int self_barrier(struct comm *c, struct error *e)
 	return 0;
 }
 
+static void self_give_up(struct comm *c, const struct error *cause)
+{
+	(void)c;
+	(void)cause;
+}
+
 static void self_destroy(struct comm *c)
 {
 	(void)c;
 }
 
 static const struct comm_ops self_ops = {
-	"self",
-	self_all_gather,
-	self_all_reduce_max,
-	self_send,
-	self_receive,
-	self_barrier,
-	self_destroy,
+	.name = "self",
+	.all_gather = self_all_gather,
+	.all_reduce_max = self_all_reduce_max,
+	.send = self_send,
+	.receive = self_receive,
+	.barrier = self_barrier,
+	.give_up = self_give_up,
+	.destroy = self_destroy,
 };
 
 struct comm *comm_self(void)

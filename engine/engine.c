@@ -19,12 +19,12 @@ static const struct {
 enum { MOST_BATCH_TOKENS = 65536, MOST_REQUESTS = 4096, MOST_THREADS = 1024 };
 
 struct engine {
-	struct backend *backend;
-	struct comm *comm;
+	struct ranks ranks;
 	struct checkpoint *checkpoint;
 	struct engine_text *text; /* NULL: no_text says why */
 	struct error no_text;
-	struct model models[2]; /* of a split variant: for prompts, and for what follows where its weights differ */
+	struct model
+		*models[2]; /* [ranks] of a split variant: for prompts, and for what follows where its weights differ */
 	struct kv_pool pools[2];
 	int n_parts; /* instances: 1, or 2 of a split variant */
 	struct scheduler scheduler;
@@ -51,10 +51,10 @@ static enum kv_format kv_format_find(const char *name)
 	return f;
 }
 
-/* The model that an instance runs: with the same weights, both run one. */
-static struct model *part_model(struct engine *engine, int part)
+/* The model that an instance runs, [ranks]: with the same weights, both run one. */
+static struct model *part_models(struct engine *engine, int part)
 {
-	return &engine->models[part < engine->n_parts - 1 || engine->models[1].backend == NULL ? 0 : part];
+	return engine->models[part < engine->n_parts - 1 || engine->models[1] == NULL ? 0 : part];
 }
 
 static const struct variant_phase *part_phase(const struct engine *engine, const struct variant *v, int part)
@@ -73,7 +73,7 @@ static void kv_scale_note(struct engine_facts *facts, float scale, bool first)
 /* Scales of an fp8 cache: the checkpoint's, else 1 as the peers do. */
 static void kv_scales_set(struct engine *engine, int part, const float *given)
 {
-	const struct model_weights *w = &part_model(engine, part)->weights;
+	const struct model_weights *w = &part_models(engine, part)->weights;
 	struct kv_pool *pool = &engine->pools[part];
 	struct engine_facts *facts = &engine->facts;
 
@@ -92,21 +92,31 @@ static void kv_scales_set(struct engine *engine, int part, const float *given)
 	}
 }
 
-static int model_load(struct engine *engine, const struct engine_config *config, const char *weights,
-	struct model *model, struct error *e)
+static int models_load(struct engine *engine, const struct engine_config *config, const char *weights,
+	struct model **out, struct error *e)
 {
 	const struct model_config *c = checkpoint_config(engine->checkpoint);
+	const struct weight_scheme *scheme = weight_scheme_find(weights);
+	struct ranks *g = &engine->ranks;
+	struct weights_ranks all = {.n = g->size};
 
-	TRY(model_init(model, c, engine->backend, engine->comm, engine->facts.max_batch_tokens, e));
-	return model_weights_load(&model->weights, engine->checkpoint, weight_scheme_find(weights), engine->backend,
-		config->progress, config->progress_context, e);
+	TRY(model_ranks_check(c, scheme, g->size, e));
+	*out = mem_calloc((size_t)g->size, sizeof **out, e);
+	if (!*out)
+		return ERR_MEMORY;
+	for (int r = 0; r < g->size; r++) {
+		TRY(model_init(&(*out)[r], c, g->backends[r], g->comms[r], engine->facts.max_batch_tokens, e));
+		all.weights[r] = &(*out)[r].weights;
+		all.backends[r] = g->backends[r];
+	}
+	return model_weights_load(&all, engine->checkpoint, scheme, config->progress, config->progress_context, e);
 }
 
 static int pool_open(struct engine *engine, const struct engine_config *config, int part, struct error *e)
 {
-	TRY(kv_pool_init(&engine->pools[part], engine->backend, checkpoint_config(engine->checkpoint),
-		kv_format_find(part_phase(engine, &config->variant, part)->kv), engine->facts.page_size,
-		config->kv_memory ? config->kv_memory : defaults.kv_memory,
+	TRY(kv_pool_init(&engine->pools[part], engine->ranks.backends, engine->ranks.size,
+		checkpoint_config(engine->checkpoint), kv_format_find(part_phase(engine, &config->variant, part)->kv),
+		engine->facts.page_size, config->kv_memory ? config->kv_memory : defaults.kv_memory,
 		config->guard ? config->guard : &kv_guard_none, config->faults ? config->faults : &fault_hook_none, e));
 	kv_scales_set(engine, part, config->kv_scales);
 	return 0;
@@ -124,21 +134,18 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 		TRY(checkpoint_open(config->model, &engine->checkpoint, e));
 		TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
 	}
-	TRY(model_load(engine, config, part_phase(engine, v, 0)->weights, &engine->models[0], e));
+	TRY(models_load(engine, config, part_phase(engine, v, 0)->weights, &engine->models[0], e));
 	if (v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
-		TRY(model_load(engine, config, v->decode.weights, &engine->models[1], e));
+		TRY(models_load(engine, config, v->decode.weights, &engine->models[1], e));
 	for (int part = 0; part < engine->n_parts; part++)
 		TRY(pool_open(engine, config, part, e));
 	return 0;
 }
 
-static void step_costs(struct engine *engine)
+/* What one step reads and computes of one rank's weights. */
+static void rank_costs(const struct model_weights *w, struct engine_facts *f)
 {
-	const struct model_weights *w = &part_model(engine, engine->n_parts - 1)->weights;
-	struct engine_facts *f = &engine->facts;
-
-	f->head_parameters = (uint64_t)w->head.rows * (uint64_t)w->head.columns;
-	f->bytes_per_step = w->head.bytes;
+	f->bytes_per_step += w->head.bytes;
 	for (int l = 0; l < w->n_layers; l++) {
 		const struct weight *all[] = {
 			&w->layers[l].qkv, &w->layers[l].o, &w->layers[l].gate_up, &w->layers[l].down};
@@ -147,6 +154,16 @@ static void step_costs(struct engine *engine)
 			f->bytes_per_step += all[i]->bytes;
 		}
 	}
+}
+
+static void step_costs(struct engine *engine)
+{
+	const struct model *models = part_models(engine, engine->n_parts - 1);
+	struct engine_facts *f = &engine->facts;
+
+	f->head_parameters = (uint64_t)models->config->vocab_size * (uint64_t)models->config->hidden_size;
+	for (int r = 0; r < engine->ranks.size; r++)
+		rank_costs(&models[r].weights, f);
 }
 
 static void facts_fill(struct engine *engine)
@@ -160,9 +177,11 @@ static void facts_fill(struct engine *engine)
 	f->max_positions = c->max_positions;
 	f->n_layers = c->n_layers;
 	f->n_pages = answers->geometry.n_pages;
-	f->parameters = engine->models[0].weights.parameters;
-	f->weights_bytes = engine->models[0].weights.bytes + engine->models[1].weights.bytes;
-	f->head_untied = engine->models[0].weights.head_untied;
+	f->parameters = engine->models[0]->weights.parameters;
+	f->weights_bytes = engine->models[0]->weights.bytes;
+	if (engine->models[1])
+		f->weights_bytes += engine->models[1]->weights.bytes;
+	f->head_untied = engine->models[0]->weights.head_untied;
 	step_costs(engine);
 	f->kv_bytes_per_token = kv_bytes_per_token(c, answers->format);
 	f->kv_tokens = (uint64_t)kv_pool_usable(answers) * (uint64_t)f->page_size;
@@ -180,6 +199,23 @@ int engine_context_length(const char *model, int *positions, struct error *e)
 	return 0;
 }
 
+int engine_ranks_check(const struct engine_config *config, struct error *e)
+{
+	const struct variant *v = &config->variant;
+	int ranks = or_default(config->ranks, 1);
+	struct checkpoint *checkpoint;
+
+	if (ranks == 1)
+		return 0;
+	TRY(checkpoint_open(config->model, &checkpoint, e));
+	const struct model_config *c = checkpoint_config(checkpoint);
+	int status = model_ranks_check(c, weight_scheme_find(v->prefill.weights), ranks, e);
+	if (status == 0)
+		status = model_ranks_check(c, weight_scheme_find(v->decode.weights), ranks, e);
+	checkpoint_close(checkpoint);
+	return status;
+}
+
 static int options_check(struct engine *engine, const struct engine_config *config, struct error *e)
 {
 	struct engine_facts *f = &engine->facts;
@@ -191,6 +227,10 @@ static int options_check(struct engine *engine, const struct engine_config *conf
 	if (f->max_requests > f->max_batch_tokens)
 		f->max_requests = f->max_batch_tokens; /* each running request has a token in every step */
 	f->threads = or_default(config->threads, thread_count_default());
+	f->ranks = or_default(config->ranks, 1);
+	if (f->ranks > COMM_MAX_RANKS || (f->ranks > 1 && config->backend))
+		return error_set(e, ERR_USAGE, "%d ranks: expected at most %d, %d where a backend is handed in for one",
+			f->ranks, COMM_MAX_RANKS, 1);
 	if (f->max_batch_tokens > MOST_BATCH_TOKENS || f->max_requests > MOST_REQUESTS || f->threads > MOST_THREADS)
 		return error_set(e, ERR_USAGE,
 			"%d tokens and %d requests in a batch, %d threads: expected at most %d, %d and %d",
@@ -217,7 +257,7 @@ static int scheduler_open(struct engine *engine, const struct engine_config *con
 
 	for (int part = 0; part < engine->n_parts; part++) {
 		writer_name(&config->variant, part, writers[part], sizeof writers[part]);
-		parts[part] = (struct scheduler_part){part_model(engine, part), &engine->pools[part], writers[part]};
+		parts[part] = (struct scheduler_part){part_models(engine, part), &engine->pools[part], writers[part]};
 	}
 	struct scheduler_limits limits = {.max_batch_tokens = f->max_batch_tokens,
 		.chunk = f->chunk,
@@ -226,8 +266,23 @@ static int scheduler_open(struct engine *engine, const struct engine_config *con
 		.no_prefix_cache = config->no_prefix_cache,
 		.pad_decode = config->pad_decode};
 	engine->scheduler_ready = true;
-	return scheduler_init(
-		&engine->scheduler, parts, engine->n_parts, engine_text_tokenizer(engine->text), &limits, e);
+	return scheduler_init(&engine->scheduler, &engine->ranks, parts, engine->n_parts,
+		engine_text_tokenizer(engine->text), &limits, e);
+}
+
+/* What was handed in and is not used: it is taken all the same. */
+static void given_destroy(const struct engine_config *config)
+{
+	int ranks = or_default(config->ranks, 1);
+
+	if (config->backend)
+		config->backend->ops->destroy(config->backend);
+	for (int r = 0; r < ranks; r++) {
+		if (config->rank_backends)
+			config->rank_backends[r]->ops->destroy(config->rank_backends[r]);
+		if (config->rank_comms)
+			config->rank_comms[r]->ops->destroy(config->rank_comms[r]);
+	}
 }
 
 static int open_all(struct engine *engine, const struct engine_config *config, struct error *e)
@@ -235,17 +290,18 @@ static int open_all(struct engine *engine, const struct engine_config *config, s
 	struct engine_facts *f = &engine->facts;
 	double started = clock_seconds();
 
-	engine->backend = config->backend;
-	TRY(options_check(engine, config, e));
-	engine->comm = config->comm ? config->comm : comm_self();
-	if (!engine->backend) {
-		TRY(cpu_backend_new(f->threads, NULL, &engine->backend, e));
-		f->isa = cpu_backend_isa(engine->backend);
-	} else {
-		f->isa = "";
+	struct backend *const *given = config->rank_backends ? config->rank_backends
+		: config->backend                            ? &config->backend
+							     : NULL;
+
+	if (options_check(engine, config, e) < 0) {
+		given_destroy(config);
+		return e->code;
 	}
-	f->backend = engine->backend->ops->name;
-	f->numerics = engine->backend->ops->numerics;
+	TRY(ranks_open(&engine->ranks, f->ranks, f->threads, given, config->rank_comms, e));
+	f->isa = given ? "" : cpu_backend_isa(engine->ranks.backends[0]);
+	f->backend = engine->ranks.backends[0]->ops->name;
+	f->numerics = engine->ranks.backends[0]->ops->numerics;
 	TRY(model_open(engine, config, e));
 	facts_fill(engine);
 
@@ -278,12 +334,13 @@ void engine_close(struct engine *engine)
 	for (int i = 0; i < 2; i++) {
 		if (engine->pools[i].backend)
 			kv_pool_free(&engine->pools[i]);
-		model_free(&engine->models[i]);
+		for (int r = 0; engine->models[i] && r < engine->ranks.size; r++)
+			model_free(&engine->models[i][r]);
+		free(engine->models[i]);
 	}
 	engine_text_close(engine->text);
 	checkpoint_close(engine->checkpoint);
-	if (engine->backend)
-		engine->backend->ops->destroy(engine->backend);
+	ranks_close(&engine->ranks);
 	free(engine);
 }
 
@@ -351,15 +408,18 @@ int engine_kv_amax(struct engine *engine, float *amax, struct error *e)
 			e, ERR_USAGE, "a cache in %s: calibration reads one in f32", kv_format_name(pool->format));
 	}
 	memset(amax, 0, 2 * (size_t)pool->n_layers * sizeof *amax);
-	for (int i = 0; i < 2 * pool->n_layers; i++)
+	for (int i = 0; i < 2 * pool->n_layers * pool->n_ranks; i++) {
+		const struct kv_layer *layer = &pool->layers[i / 2];
+		struct backend *b = pool->backends[i / 2 / pool->n_layers];
+		float *max = &amax[i % (2 * pool->n_layers)];
 		for (int p = 1; p < g->n_pages; p++) {
-			const float *from = i % 2 ? pool->layers[i / 2].v : pool->layers[i / 2].k;
+			const float *from = i % 2 ? layer->v : layer->k;
 			if (pool->references[p] == 0)
 				continue;
-			pool->backend->ops->download(
-				pool->backend, values, from + (size_t)p * page, page * sizeof *values);
-			amax[i] = fmaxf(amax[i], values_amax(values, page));
+			b->ops->download(b, values, from + (size_t)p * page, page * sizeof *values);
+			*max = fmaxf(*max, values_amax(values, page));
 		}
+	}
 	free(values);
 	return 0;
 }

@@ -3,7 +3,7 @@
  *
  * One thread owns an engine: it alone calls engine_step and engine_poll. Other threads may call engine_submit and
  * engine_abort; they cross by a queue. Results are deterministic: the same request gives the same bits whatever else is
- * in the batch, however its prompt is chunked and however many threads work (NUMERICS section 3). */
+ * in the batch, however its prompt is chunked and however many threads and ranks work (NUMERICS section 3). */
 #ifndef ASSAY_ENGINE_ENGINE_H
 #define ASSAY_ENGINE_ENGINE_H
 
@@ -53,20 +53,28 @@ struct engine_config {
 	struct variant variant;
 	int threads;                  /* 0: all processors */
 	int page_size;                /* tokens; divides 64. 0: 16 */
-	uint64_t kv_memory;           /* bytes of KV pages of each instance. 0: 1 GiB; reserved, touched as used */
+	uint64_t kv_memory;           /* bytes of KV pages of each instance, all ranks. 0: 1 GiB; touched as used */
 	int max_batch_tokens;         /* tokens of one step. 0: 512 */
 	int chunk;                    /* longest piece of a prefill. 0: max_batch_tokens */
 	int max_requests;             /* requests that run at a time. 0: 32 */
 	bool no_prefix_cache;         /* every prompt is computed whole */
 	const float *kv_scales;       /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
 	bool pad_decode;              /* decode batches are filled up to powers of two with rows on page 0 */
-	struct backend *backend;      /* NULL: CPU. Owned by the engine once it is open. */
-	struct comm *comm;            /* NULL: a group of one */
+	struct backend *backend;      /* NULL: CPU. engine_open takes it, also when it fails. */
 	const struct kv_guard *guard; /* NULL: none */
 	void (*progress)(void *context, int layer, int n_layers); /* NULL, or called as each layer is loaded */
 	void *progress_context;
 	const struct fault_hook *faults; /* NULL: none */
+	/* Tensor parallelism: the same bits for every number of ranks that divides heads and parts. 0: 1. Backends and
+	 * ends of a group are [ranks]; engine_open takes them, also when it fails. */
+	int ranks;
+	struct backend *const *rank_backends; /* in place of `backend`. NULL: CPU, which share the threads */
+	struct comm *const *rank_comms;       /* NULL: threads of this process */
 };
+
+/* Whether the model can be shared by config's ranks under its variant: what engine_open would refuse, found without
+ * loading weights. */
+int engine_ranks_check(const struct engine_config *config, struct error *e);
 
 /* Opens a model under one variant. On failure *e says which file or value, and *out is NULL. */
 int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
@@ -78,7 +86,7 @@ struct engine_facts {         /* what does not change while the engine is open *
 	const char *numerics; /* numerics id */
 	const char *isa;      /* instruction set of the CPU kernels, "" elsewhere */
 	int vocab_size, max_positions, n_layers;
-	int threads, page_size, n_pages, max_batch_tokens, chunk, max_requests; /* as in use */
+	int threads, ranks, page_size, n_pages, max_batch_tokens, chunk, max_requests; /* as in use */
 	uint64_t parameters;         /* weights counted once, tied ones too */
 	uint64_t weights_bytes;      /* in the variant's formats with their scales, tied weights once */
 	uint64_t layer_parameters;   /* of the layers' matrices: each takes a multiply-add per token */

@@ -194,7 +194,7 @@ static int variants_run(struct run *r, struct error *e)
 		TRY(run_guard_init(&r->guard, r->plan.options, e));
 		r->guard.variant = config->variant.name;
 		config->guard = &r->guard.guard.table;
-		TRY(engine_open(config, &engine, e));
+		TRY(engine_options_open(r->plan.options, config, &engine, e));
 		console_detail(
 			&r->console, "%s: loaded in %.2f s", config->variant.name, engine_facts(engine)->load_seconds);
 		if (i == 0 && engine_facts(engine)->head_untied)

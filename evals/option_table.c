@@ -100,6 +100,8 @@ enum {
 static const char *const guards[] = {"none", "tags", "pages", "chain", "digest", NULL};
 static const char *const booleans[] = {"true", "false", NULL};
 static const char *const guard_modes[] = {"enforce", "observe", NULL};
+static const char *const backends[] = {"cpu", "cuda", NULL};
+static const char *const products[] = {"own", "library", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -173,10 +175,20 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
 	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),
 	FLAG_OPTION("list", 0, INJECT, list_sites, "list the sites: where they are, what they do, who must catch them"),
+	CHOICE_OPTION(
+		"backend", "cpu|cuda", OPTION_CHOICE, ENGINE, backend, backends, "where the model runs; default cpu"),
+	INT_OPTION("device", "N", ENGINE, device, 0, 1023, "the CUDA device; default 0"),
+	CHOICE_OPTION("gemm", "own|library", OPTION_CHOICE, BENCH, gemm, products,
+		"matrix products of bf16 weights on CUDA: our own kernels, or cuBLASLt as the ceiling, whose answers\n"
+		"depend on the batch; default own"),
 	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
+	INT_OPTION("tp", "N", ENGINE, ranks, 1, 8,
+		"tensor parallelism: N ranks share weights, KV cache and threads; changes no answer. N must divide "
+		"the\n"
+		"kv heads and the parts of the sums (1, 2, 4, 8 as the model and its weights allow); default 1"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,
-		"memory of the KV cache: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
+		"memory of the KV cache, of all ranks together: bytes, or a number with KiB, MiB or GiB; default 1GiB"),
 	INT_OPTION("max-batch-tokens", "N", ENGINE, max_batch_tokens, 1, INT_MAX, "tokens of one step; default 512"),
 	INT_OPTION("chunk", "N", ENGINE, chunk, 1, INT_MAX, "longest piece of a prefill; default: a whole step"),
 	INT_OPTION("max-requests", "N", ENGINE, max_requests, 1, INT_MAX, "requests that run at a time; default 32"),

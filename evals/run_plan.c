@@ -72,6 +72,7 @@ static int variants_parse(struct run_plan *p, struct error *e)
 			if (strcmp(p->engines[j].variant.name, p->engines[i].variant.name) == 0)
 				return error_set(
 					e, ERR_USAGE, "--variant %s is given twice", p->engines[i].variant.name);
+		TRY(engine_ranks_check(&p->engines[i], e));
 		p->n_variants++;
 	}
 	return 0;

@@ -176,7 +176,7 @@ static int pages_open(struct guard_state *s, struct error *e)
 		{(void **)&s->writers, n, sizeof *s->writers, pages},
 		{(void **)&s->sent_tags, n, sizeof *s->sent_tags, pages},
 		{(void **)&s->tokens, slots, sizeof *s->tokens, pages},
-		{(void **)&s->layers, (size_t)s->layout.n_layers, sizeof *s->layers, pages},
+		{(void **)&s->layers, (size_t)layers_count(s), sizeof *s->layers, pages},
 		{(void **)&s->chain, slots, sizeof *s->chain, chain},
 	};
 
@@ -196,7 +196,7 @@ static int state_open(struct guard_state *s, struct error *e)
 
 	TRY(pages_open(s, e));
 	if (state_level(s) >= GUARD_PAGES) {
-		memcpy(s->layers, pool->layers, (size_t)s->layout.n_layers * sizeof *s->layers);
+		memcpy(s->layers, pool->layers, (size_t)layers_count(s) * sizeof *s->layers);
 		s->geometry = pool->geometry;
 	}
 	return state_level(s) >= GUARD_DIGEST ? digest_open(s, e) : 0;

@@ -12,7 +12,6 @@ static size_t head_bytes(const struct kv_geometry *g, enum kv_format format)
 int digest_open(struct guard_state *s, struct error *e)
 {
 	const struct kv_pool *pool = s->layout.pool;
-	struct backend *b = s->layout.backend;
 	size_t head = head_bytes(&pool->geometry, pool->format), page = head * (size_t)pool->geometry.n_kv_heads;
 
 	s->digests = mem_calloc((size_t)s->layout.n_pages, sizeof *s->digests, e);
@@ -20,30 +19,41 @@ int digest_open(struct guard_state *s, struct error *e)
 	s->scratch = mem_calloc(head, 1, e);
 	if (!s->digests || !s->sealed || !s->scratch)
 		return ERR_MEMORY;
-	s->staged = (struct kv_layer){.format = pool->format};
-	s->staged.k = b->ops->alloc(b, page, e);
-	s->staged.v = b->ops->alloc(b, page, e);
-	return s->staged.k && s->staged.v ? 0 : ERR_MEMORY;
+	for (int r = 0; r < pool->n_ranks; r++) {
+		struct backend *b = pool->backends[r];
+		s->staged[r] = (struct kv_layer){.format = pool->format};
+		s->staged[r].k = b->ops->alloc(b, page, e);
+		s->staged[r].v = b->ops->alloc(b, page, e);
+		if (!s->staged[r].k || !s->staged[r].v)
+			return ERR_MEMORY;
+	}
+	return 0;
 }
 
 void digest_close(struct guard_state *s)
 {
-	struct backend *b = s->layout.backend;
+	const struct kv_pool *pool = s->layout.pool;
 
-	if (s->staged.k)
-		b->ops->free(b, s->staged.k);
-	if (s->staged.v)
-		b->ops->free(b, s->staged.v);
+	for (int r = 0; r < pool->n_ranks; r++) {
+		pool->backends[r]->ops->free(pool->backends[r], s->staged[r].k);
+		pool->backends[r]->ops->free(pool->backends[r], s->staged[r].v);
+	}
 	free(s->digests);
 	free(s->sealed);
 	free(s->scratch);
 }
 
+/* The backend whose memory a layer of the pool is: ranks one after the other. */
+static struct backend *layer_backend(const struct guard_state *s, int layer)
+{
+	return s->layout.pool->backends[layer / s->layout.n_layers];
+}
+
 /* The first n_tokens slots of a page, of every head of K or V. */
-static uint64_t values_digest(struct guard_state *s, const void *values, int32_t page, int n_tokens, uint64_t h)
+static uint64_t values_digest(
+	struct guard_state *s, struct backend *b, const void *values, int32_t page, int n_tokens, uint64_t h)
 {
 	const struct kv_geometry *g = &s->layout.pool->geometry;
-	struct backend *b = s->layout.backend;
 	size_t head = head_bytes(g, s->layout.pool->format), bytes = head / (size_t)g->page_size * (size_t)n_tokens;
 
 	for (int i = 0; i < g->n_kv_heads; i++) {
@@ -60,9 +70,10 @@ static uint64_t page_digest(struct guard_state *s, int32_t page, int n_tokens)
 	const struct kv_pool *pool = s->layout.pool;
 	uint64_t h = (uint64_t)n_tokens;
 
-	for (int layer = 0; layer < pool->n_layers; layer++) {
-		h = values_digest(s, pool->layers[layer].k, page, n_tokens, h);
-		h = values_digest(s, pool->layers[layer].v, page, n_tokens, h);
+	for (int layer = 0; layer < layers_count(s); layer++) {
+		struct backend *b = layer_backend(s, layer);
+		h = values_digest(s, b, pool->layers[layer].k, page, n_tokens, h);
+		h = values_digest(s, b, pool->layers[layer].v, page, n_tokens, h);
 	}
 	return h;
 }
@@ -98,26 +109,27 @@ bool pages_alike(struct guard_state *s, int32_t a, int32_t b, int n_tokens)
 static bool layer_alike(struct guard_state *s, const struct kv_pool *from, const struct kv_guard_transfer *t, int layer)
 {
 	const struct kv_pool *to = s->layout.pool;
-	struct backend *b = s->layout.backend;
+	struct backend *b = layer_backend(s, layer);
+	struct kv_layer *staged = &s->staged[layer / s->layout.n_layers];
 	struct kv_geometry one = to->geometry;
 	int32_t first = 0;
 
 	one.n_pages = 1;
-	s->staged.k_scale = s->layers[layer].k_scale;
-	s->staged.v_scale = s->layers[layer].v_scale;
+	staged->k_scale = s->layers[layer].k_scale;
+	staged->v_scale = s->layers[layer].v_scale;
 	b->ops->copy_pages(b,
 		&(struct copy_pages_args){.from_geometry = from->geometry,
 			.to_geometry = one,
 			.from = from->layers[layer],
-			.to = s->staged,
+			.to = *staged,
 			.source = &t->source,
 			.target = &first,
 			.n = 1,
 			.n_tokens = t->n_tokens});
-	return values_digest(s, s->staged.k, 0, t->n_tokens, 0) ==
-		values_digest(s, to->layers[layer].k, t->target, t->n_tokens, 0) &&
-		values_digest(s, s->staged.v, 0, t->n_tokens, 0) ==
-		values_digest(s, to->layers[layer].v, t->target, t->n_tokens, 0);
+	return values_digest(s, b, staged->k, 0, t->n_tokens, 0) ==
+		values_digest(s, b, to->layers[layer].k, t->target, t->n_tokens, 0) &&
+		values_digest(s, b, staged->v, 0, t->n_tokens, 0) ==
+		values_digest(s, b, to->layers[layer].v, t->target, t->n_tokens, 0);
 }
 
 bool transfer_alike(struct guard_state *s, const struct kv_pool *from, const struct kv_guard_transfer *t)
@@ -125,9 +137,9 @@ bool transfer_alike(struct guard_state *s, const struct kv_pool *from, const str
 	int layer = 0;
 
 	check_ran(s, GUARD_CONTENT);
-	while (layer < s->layout.n_layers && layer_alike(s, from, t, layer))
+	while (layer < layers_count(s) && layer_alike(s, from, t, layer))
 		layer++;
-	if (layer == s->layout.n_layers)
+	if (layer == layers_count(s))
 		return true;
 	s->soiled[t->target] |= SOILED_CONTENT;
 	return false;
@@ -136,8 +148,7 @@ bool transfer_alike(struct guard_state *s, const struct kv_pool *from, const str
 void pages_sweep(struct guard_state *s)
 {
 	const struct kv_geometry *g = &s->layout.pool->geometry;
-	size_t page_bytes =
-		2 * (size_t)s->layout.n_layers * (size_t)g->n_kv_heads * head_bytes(g, s->layout.pool->format);
+	size_t page_bytes = 2 * (size_t)layers_count(s) * (size_t)g->n_kv_heads * head_bytes(g, s->layout.pool->format);
 	size_t left = SWEEP_BYTES / page_bytes > 0 ? SWEEP_BYTES / page_bytes : 1;
 
 	for (int seen = 1; seen < s->layout.n_pages && left > 0; seen++) {

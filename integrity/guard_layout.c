@@ -10,8 +10,10 @@ void guard_scales_set(void *state, int layer, float k_scale, float v_scale)
 	if (state_level(s) < GUARD_PAGES)
 		return;
 	check_ran(s, GUARD_LAYOUT);
-	s->layers[layer].k_scale = k_scale;
-	s->layers[layer].v_scale = v_scale;
+	for (int l = layer; l < layers_count(s); l += s->layout.n_layers) {
+		s->layers[l].k_scale = k_scale;
+		s->layers[l].v_scale = v_scale;
+	}
 	if (k_scale > 0.0f && isfinite(k_scale) && v_scale > 0.0f && isfinite(v_scale))
 		return;
 	s->layout_broken = true;
@@ -30,7 +32,7 @@ bool layout_holds(struct guard_state *s, enum guard_moment moment)
 {
 	const struct kv_pool *pool = s->layout.pool;
 	const struct kv_geometry *a = &s->geometry, *b = &pool->geometry;
-	int layer = 0, n = s->layout.n_layers;
+	int layer = 0, n = layers_count(s);
 
 	check_ran(s, GUARD_LAYOUT);
 	if (s->layout_broken)
@@ -42,7 +44,7 @@ bool layout_holds(struct guard_state *s, enum guard_moment moment)
 		return true;
 	s->layout_broken = true;
 	guard_fire(s, NULL,
-		&(struct finding){GUARD_LAYOUT, moment, -1, layer < n ? layer : -1, 0, 0,
+		&(struct finding){GUARD_LAYOUT, moment, -1, layer < n ? layer % s->layout.n_layers : -1, 0, 0,
 			"scales, format or memory of a layer changed"});
 	return false;
 }

@@ -57,7 +57,7 @@ struct guard_state {
 	uint64_t *sent_tags;     /* [P] tag that the page had when a hand-over was complete */
 	int32_t *tokens;         /* [P, page_size] last written to each slot */
 	uint8_t *soiled;         /* [P] SOILED_…: its values are known to be wrong */
-	struct kv_layer *layers; /* [n_layers] as they should be */
+	struct kv_layer *layers; /* [n_ranks, n_layers] as they should be */
 	struct kv_geometry geometry;
 	bool layout_broken;
 	/* chain */
@@ -66,7 +66,7 @@ struct guard_state {
 	uint64_t *digests; /* [P] */
 	uint8_t *sealed;   /* [P] digests holds */
 	void *scratch;     /* values of one head of a page; [device] target of a conversion */
-	struct kv_layer staged;
+	struct kv_layer staged[COMM_MAX_RANKS];
 	int sweep_next;
 
 	/* by request: rows as the block tables */
@@ -93,6 +93,12 @@ struct finding {
 static inline enum guard_level state_level(const struct guard_state *s)
 {
 	return s->guard->options.level;
+}
+
+/* Layers of all ranks, one rank after the other. */
+static inline int layers_count(const struct guard_state *s)
+{
+	return s->layout.pool->n_ranks * s->layout.n_layers;
 }
 
 static inline bool page_inside(const struct guard_state *s, int64_t page)

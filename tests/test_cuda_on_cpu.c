@@ -37,6 +37,24 @@ START_TEST(linear_against_reference)
 }
 END_TEST
 
+START_TEST(input_against_reference)
+{
+	run_case(&input_cases, _i);
+}
+END_TEST
+
+START_TEST(head_linear_against_reference)
+{
+	run_case(&head_linear_cases, _i);
+}
+END_TEST
+
+START_TEST(experts_against_reference)
+{
+	run_case(&experts_cases, _i);
+}
+END_TEST
+
 START_TEST(attend_against_reference)
 {
 	run_case(&attend_cases, _i);
@@ -58,6 +76,24 @@ END_TEST
 START_TEST(logits_against_reference)
 {
 	run_case(&logits_cases, _i);
+}
+END_TEST
+
+START_TEST(qkv_against_reference)
+{
+	run_case(&qkv_cases, _i);
+}
+END_TEST
+
+START_TEST(pages_against_reference)
+{
+	run_case(&page_cases, _i);
+}
+END_TEST
+
+START_TEST(latent_against_reference)
+{
+	run_case(&latent_cases, _i);
 }
 END_TEST
 
@@ -144,6 +180,22 @@ START_TEST(notices_faults)
 }
 END_TEST
 
+/* The matrix products with a fault: some order of threads must show it, and none may where there is no fault. */
+START_TEST(notices_planted)
+{
+	int shown = 0;
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct error e = {0};
+		cuda_on_cpu_seed(seed);
+		shown += planted_faults.run(_i, &e) != 0;
+		if (!planted_faults.wrong(_i))
+			ck_assert_msg(shown == 0, "%s, seed %d: %s", planted_faults.name(_i), (int)seed, e.message);
+	}
+	if (planted_faults.wrong(_i))
+		ck_assert_msg(shown > 0, "%s: no seed of %d shows it", planted_faults.name(_i), SEEDS);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *shim = test_case(suite, "shim", 0);
@@ -153,8 +205,15 @@ void test_program_cases(Suite *suite)
 	TCase *kernels = test_case(suite, "kernels", 120);
 	tcase_add_loop_test(kernels, rmsnorm_against_reference, 0, rmsnorm_cases.count);
 	tcase_add_loop_test(kernels, linear_against_reference, 0, linear_cases.count);
+	tcase_add_loop_test(kernels, input_against_reference, 0, input_cases.count);
+	tcase_add_loop_test(kernels, head_linear_against_reference, 0, head_linear_cases.count);
+	tcase_add_loop_test(kernels, experts_against_reference, 0, experts_cases.count);
+	tcase_add_loop_test(kernels, notices_planted, 0, planted_faults.count);
 	tcase_add_loop_test(kernels, attend_against_reference, 0, attend_cases.count);
 	tcase_add_loop_test(kernels, rows_against_reference, 0, rows_cases.count);
 	tcase_add_loop_test(kernels, route_against_reference, 0, route_cases.count);
 	tcase_add_loop_test(kernels, logits_against_reference, 0, logits_cases.count);
+	tcase_add_loop_test(kernels, qkv_against_reference, 0, qkv_cases.count);
+	tcase_add_loop_test(kernels, pages_against_reference, 0, page_cases.count);
+	tcase_add_loop_test(kernels, latent_against_reference, 0, latent_cases.count);
 }

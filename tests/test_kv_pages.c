@@ -14,7 +14,7 @@ static struct backend *backend;
 
 static void pool_open(struct kv_pool *pool, enum kv_format format, int n_pages, const struct kv_guard *guard)
 {
-	CHECK_OK(kv_pool_init(pool, backend, &config, format, PAGE,
+	CHECK_OK(kv_pool_init(pool, &backend, 1, &config, format, PAGE,
 		kv_bytes_per_token(&config, format) * PAGE * (uint64_t)n_pages, guard, &fault_hook_none, &test_error));
 }
 

@@ -349,6 +349,7 @@ static const struct {
 	bool resumes;
 } other_cases[] = {
 	{"threads", {"--threads", "1"}, true},
+	{"ranks", {"--tp", "2"}, true},
 	{"batch", {"--max-batch-tokens", "64", "--chunk", "8"}, true},
 	{"page size", {"--page-size", "32", "--kv-memory", "4MiB"}, true},
 	{"variant", {"--variant", "bf16/fp8"}, false},

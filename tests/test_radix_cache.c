@@ -20,7 +20,7 @@ static void cache_open(void)
 
 	CHECK_OK(cpu_backend_new(1, NULL, &backend, &test_error));
 	CHECK_OK(kv_pool_init(
-		&pool, backend, &config, KV_F32, PAGE, bytes, &kv_guard_none, &fault_hook_none, &test_error));
+		&pool, &backend, 1, &config, KV_F32, PAGE, bytes, &kv_guard_none, &fault_hook_none, &test_error));
 	CHECK_OK(radix_cache_init(&cache, &pool, &test_error));
 }
 

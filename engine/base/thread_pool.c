@@ -31,13 +31,6 @@ struct worker_start {
 	int index;
 };
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
 static void job_work(struct thread_pool *pool, int thread)
 {
 	for (;;) {
@@ -55,7 +48,7 @@ static unsigned job_wait(struct thread_pool *pool, unsigned seen)
 		unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
 		if (now != seen)
 			return now;
-		cpu_relax();
+		thread_relax();
 	}
 	pthread_mutex_lock(&pool->mutex);
 	while (atomic_load_explicit(&pool->generation, memory_order_acquire) == seen)
@@ -109,7 +102,7 @@ void thread_pool_run(struct thread_pool *pool, int count, thread_task *task, voi
 	for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
 		if (atomic_load_explicit(&pool->n_working, memory_order_acquire) == 0)
 			return;
-		cpu_relax();
+		thread_relax();
 	}
 	pthread_mutex_lock(&pool->mutex);
 	while (atomic_load_explicit(&pool->n_working, memory_order_acquire) != 0)

@@ -17,6 +17,14 @@ int thread_pool_size(const struct thread_pool *pool);
 typedef void thread_task(void *argument, int i, int thread);
 void thread_pool_run(struct thread_pool *pool, int count, thread_task *task, void *argument);
 
+/* In a loop that looks for what another thread does. */
+static inline void thread_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
 /* Number of processors this process may use. */
 int thread_count_default(void);
 

@@ -95,6 +95,11 @@ static void cpu_weight_free(struct backend *b, struct weight *w)
 	weight_free_cpu(w);
 }
 
+static void cpu_batch_begin(struct backend *b)
+{
+	(void)b;
+}
+
 static int cpu_finish(struct backend *b, struct error *e)
 {
 	struct cpu_backend *c = self(b);
@@ -391,6 +396,30 @@ static void logits_task(void *argument, int i, int thread)
 		t->order + (size_t)thread * vocab);
 }
 
+/* Rows [first, first + count) as they are in parts of the vocabulary. */
+static void logits_join(const struct logits_args *a, int first, int count, float *logits)
+{
+	size_t vocab = (size_t)a->vocab, n_parts = (size_t)a->logits_parts, width = (vocab + n_parts - 1) / n_parts;
+
+	for (int i = 0; i < count; i++)
+		for (size_t p = 0; p * width < vocab; p++) {
+			size_t n = vocab - p * width < width ? vocab - p * width : width;
+			memcpy(logits + (size_t)i * vocab + p * width,
+				a->logits + (p * (size_t)a->n_rows + (size_t)(first + i)) * width, n * sizeof *logits);
+		}
+}
+
+/* x: scratch of LOGITS_TILE rows. */
+static void logits_compute(
+	struct backend *b, const struct logits_args *a, int first, int count, float *x, float *logits)
+{
+	size_t hidden = (size_t)a->hidden;
+
+	for (int i = 0; i < count; i++)
+		memcpy(x + (size_t)i * hidden, a->x + (size_t)a->rows[first + i].token * hidden, hidden * sizeof *x);
+	cpu_linear(b, &(struct linear_args){.weight = a->head, .x = x, .n_tokens = count, .y = logits});
+}
+
 static void cpu_logits(struct backend *b, const struct logits_args *a)
 {
 	struct cpu_backend *c = self(b);
@@ -403,11 +432,10 @@ static void cpu_logits(struct backend *b, const struct logits_args *a)
 		return;
 	for (int first = 0; first < a->n_rows; first += LOGITS_TILE) {
 		int count = a->n_rows - first < LOGITS_TILE ? a->n_rows - first : LOGITS_TILE;
-		for (int i = 0; i < count; i++)
-			memcpy(x + (size_t)i * hidden, a->x + (size_t)a->rows[first + i].token * hidden,
-				hidden * sizeof *x);
-		struct linear_args linear = {.weight = a->head, .x = x, .n_tokens = count, .y = logits};
-		cpu_linear(b, &linear);
+		if (a->logits)
+			logits_join(a, first, count, logits);
+		else
+			logits_compute(b, a, first, count, x, logits);
 		struct logits_task task = {c, a, first, logits, order};
 		thread_pool_run(c->pool, count, logits_task, &task);
 	}
@@ -484,6 +512,7 @@ static const struct backend_ops cpu_ops = {
 	.name = "cpu",
 	.numerics = "cpu-f32-1",
 	.destroy = cpu_destroy,
+	.batch_begin = cpu_batch_begin,
 	.finish = cpu_finish,
 	.alloc = cpu_alloc,
 	.free = cpu_free,

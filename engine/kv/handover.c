@@ -19,19 +19,9 @@ static int page_tokens(const struct kv_handover *h, int logical)
 static void pages_copy(const struct piece *p, int from, int n, int n_tokens, uint64_t *saturated)
 {
 	const struct kv_handover *h = p->h;
-	struct backend *b = h->to->backend;
 
-	for (int layer = 0; n > 0 && layer < h->to->n_layers; layer++)
-		b->ops->copy_pages(b,
-			&(struct copy_pages_args){.from_geometry = h->from->geometry,
-				.to_geometry = h->to->geometry,
-				.from = h->from->layers[layer],
-				.to = h->to->layers[layer],
-				.source = h->source + p->first + from,
-				.target = p->target + from,
-				.n = n,
-				.n_tokens = n_tokens,
-				.saturated = saturated});
+	kv_pool_copy(&(struct kv_copy){h->from, h->to, h->source + p->first + from, p->target + from, n, n_tokens},
+		saturated);
 }
 
 static struct kv_guard_transfer transfer_of(const struct kv_handover *h, int logical, int32_t target)
@@ -56,7 +46,7 @@ static int piece_send(struct piece *p, uint64_t *saturated, struct error *e)
 			to->faults, FAULT_TRANSFER_TARGET, to, h->request, p->first + i, h->target[p->first + i]);
 	pages_copy(p, 0, whole, to->geometry.page_size, saturated);
 	pages_copy(p, whole, p->n - whole, last, saturated);
-	TRY(to->backend->ops->finish(to->backend, e));
+	TRY(kv_pool_finish(to, e));
 	for (int i = 0; i < p->n; i++) {
 		struct kv_guard_transfer t = transfer_of(h, p->first + i, p->target[i]);
 		to->guard->transfer_sent(to->guard_state, &t);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint64_t kv_bytes_per_token(const struct model_config *config, enum kv_format format)
 {
@@ -15,12 +16,13 @@ static int layers_alloc(struct kv_pool *pool, struct error *e)
 	size_t bytes = (size_t)g->n_pages * (size_t)g->page_size * (size_t)g->n_kv_heads * (size_t)g->head_dim *
 		kv_format_size(pool->format);
 
-	for (int l = 0; l < pool->n_layers; l++) {
+	for (int l = 0; l < pool->n_ranks * pool->n_layers; l++) {
 		struct kv_layer *layer = &pool->layers[l];
+		struct backend *b = pool->backends[l / pool->n_layers];
 		layer->format = pool->format;
 		layer->k_scale = layer->v_scale = 1.0f;
-		layer->k = pool->backend->ops->alloc(pool->backend, bytes, e);
-		layer->v = pool->backend->ops->alloc(pool->backend, bytes, e);
+		layer->k = b->ops->alloc(b, bytes, e);
+		layer->v = b->ops->alloc(b, bytes, e);
 		if (!layer->k || !layer->v)
 			return error_prefix(e, "KV cache of %d pages", g->n_pages);
 	}
@@ -31,7 +33,7 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 {
 	int n = pool->geometry.n_pages;
 
-	pool->layers = mem_calloc((size_t)pool->n_layers, sizeof *pool->layers, e);
+	pool->layers = mem_calloc((size_t)pool->n_ranks * (size_t)pool->n_layers, sizeof *pool->layers, e);
 	pool->free_pages = mem_calloc((size_t)n, sizeof *pool->free_pages, e);
 	pool->references = mem_calloc((size_t)n, sizeof *pool->references, e);
 	pool->cached = mem_calloc((size_t)n, sizeof *pool->cached, e);
@@ -45,11 +47,16 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 
 enum { MOST_PAGES = 1 << 26 };
 
-int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config,
+int kv_pool_init(struct kv_pool *pool, struct backend *const *backends, int n_ranks, const struct model_config *config,
 	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
 	const struct fault_hook *faults, struct error *e)
 {
-	*pool = (struct kv_pool){.backend = backend, .faults = faults, .format = format, .n_layers = config->n_layers};
+	*pool = (struct kv_pool){.backend = backends[0],
+		.n_ranks = n_ranks,
+		.faults = faults,
+		.format = format,
+		.n_layers = config->n_layers};
+	memcpy(pool->backends, backends, (size_t)n_ranks * sizeof(struct backend *));
 	if (page_size < 1 || ATTENTION_BLOCK % page_size != 0)
 		return error_set(e, ERR_USAGE, "page size %d: expected a divisor of %d", page_size, ATTENTION_BLOCK);
 
@@ -62,11 +69,11 @@ int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct mod
 		return error_set(e, ERR_USAGE, "KV memory of %llu bytes: expected at most %llu (%d pages of %d tokens)",
 			(unsigned long long)budget, (unsigned long long)(MOST_PAGES * page_bytes), MOST_PAGES,
 			page_size);
-	pool->geometry = (struct kv_geometry){page_size, (int)n, config->n_kv_heads, config->head_dim};
+	pool->geometry = (struct kv_geometry){page_size, (int)n, config->n_kv_heads / n_ranks, config->head_dim};
 	int status = pages_init(pool, e);
 	if (status == 0)
 		status = guard->open(guard->context,
-			&(struct kv_guard_layout){backend, pool, page_size, (int)n, config->n_layers, false},
+			&(struct kv_guard_layout){pool->backend, pool, page_size, (int)n, config->n_layers, false},
 			&pool->guard_state, e);
 	if (status == 0)
 		pool->guard = guard;
@@ -79,9 +86,10 @@ void kv_pool_free(struct kv_pool *pool)
 {
 	if (pool->guard)
 		pool->guard->close(pool->guard_state);
-	for (int l = 0; pool->layers && l < pool->n_layers; l++) {
-		pool->backend->ops->free(pool->backend, pool->layers[l].k);
-		pool->backend->ops->free(pool->backend, pool->layers[l].v);
+	for (int l = 0; pool->layers && l < pool->n_ranks * pool->n_layers; l++) {
+		struct backend *b = pool->backends[l / pool->n_layers];
+		b->ops->free(b, pool->layers[l].k);
+		b->ops->free(b, pool->layers[l].v);
 	}
 	free(pool->layers);
 	free(pool->free_pages);
@@ -93,9 +101,37 @@ void kv_pool_free(struct kv_pool *pool)
 
 void kv_pool_set_scales(struct kv_pool *pool, int layer, float k_scale, float v_scale)
 {
-	pool->layers[layer].k_scale = k_scale;
-	pool->layers[layer].v_scale = v_scale;
+	for (int r = 0; r < pool->n_ranks; r++) {
+		pool->layers[r * pool->n_layers + layer].k_scale = k_scale;
+		pool->layers[r * pool->n_layers + layer].v_scale = v_scale;
+	}
 	pool->guard->scales_set(pool->guard_state, layer, k_scale, v_scale);
+}
+
+void kv_pool_copy(const struct kv_copy *copy, uint64_t *saturated)
+{
+	struct kv_pool *to = copy->to;
+
+	for (int l = 0; copy->n > 0 && l < to->n_ranks * to->n_layers; l++) {
+		struct backend *b = to->backends[l / to->n_layers];
+		b->ops->copy_pages(b,
+			&(struct copy_pages_args){.from_geometry = copy->from->geometry,
+				.to_geometry = to->geometry,
+				.from = copy->from->layers[l],
+				.to = to->layers[l],
+				.source = copy->source,
+				.target = copy->target,
+				.n = copy->n,
+				.n_tokens = copy->n_tokens,
+				.saturated = saturated});
+	}
+}
+
+int kv_pool_finish(const struct kv_pool *pool, struct error *e)
+{
+	for (int r = 0; r < pool->n_ranks; r++)
+		TRY(pool->backends[r]->ops->finish(pool->backends[r], e));
+	return 0;
 }
 
 int32_t kv_pool_alloc(struct kv_pool *pool, uint64_t request)

@@ -1,23 +1,27 @@
-/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Page 0 is
- * reserved for padding and never handed out. Pages are counted by reference: a page is free, mapped by requests, or idle
+/* The page pool: one set of physical pages that all layers share, each layer with its own K and V memory. Ranks
+ * share the pages too, each with memory for its own kv heads: one set of books stands for all. Page 0 is reserved
+ * for padding and never handed out. Pages are counted by reference: a page is free, mapped by requests, or idle
  * (held by the prefix cache alone, which gives it up when pages are needed). */
 #ifndef ASSAY_ENGINE_KV_KV_POOL_H
 #define ASSAY_ENGINE_KV_KV_POOL_H
 
 #include "engine/backend.h"
+#include "engine/comm.h"
 #include "engine/kv/fault_hook.h"
 #include "engine/kv/kv_guard.h"
 #include "engine/model/model_config.h"
 
 struct kv_pool {
-	struct backend *backend;
+	struct backend *backend; /* rank 0's */
+	struct backend *backends[COMM_MAX_RANKS];
+	int n_ranks;
 	const struct kv_guard *guard;
 	void *guard_state; /* what the guard knows of this pool */
 	const struct fault_hook *faults;
-	struct kv_geometry geometry;
+	struct kv_geometry geometry; /* of one rank's memory: its share of the kv heads */
 	enum kv_format format;
 	int n_layers;
-	struct kv_layer *layers; /* [n_layers] */
+	struct kv_layer *layers; /* [n_ranks, n_layers] */
 	int32_t *free_pages;     /* stack of n_free pages, lowest on top at the start */
 	int n_free;
 	uint16_t *references; /* [n_pages] requests that map the page, and the prefix cache; 0: free */
@@ -30,11 +34,30 @@ struct kv_pool {
 /* Bytes of K and V of one token over all layers. */
 uint64_t kv_bytes_per_token(const struct model_config *config, enum kv_format format);
 
-/* pages = budget / bytes per page. ERR_LIMIT when fewer than two fit, ERR_USAGE when page_size does not divide 64. */
-int kv_pool_init(struct kv_pool *pool, struct backend *backend, const struct model_config *config,
+/* backends: [n_ranks], n_ranks divides the kv heads. pages = budget of all ranks / bytes per page. ERR_USAGE when
+ * fewer than two fit, or page_size does not divide 64. */
+int kv_pool_init(struct kv_pool *pool, struct backend *const *backends, int n_ranks, const struct model_config *config,
 	enum kv_format format, int page_size, uint64_t budget, const struct kv_guard *guard,
 	const struct fault_hook *faults, struct error *e);
 void kv_pool_free(struct kv_pool *pool); /* zeroes *pool */
+
+static inline const struct kv_layer *kv_pool_layer(const struct kv_pool *pool, int rank, int layer)
+{
+	return &pool->layers[rank * pool->n_layers + layer];
+}
+
+/* The first n_tokens slots of page source[i] of `from` to page target[i] of `to`, of every layer and rank, converted
+ * to the format of `to`. saturated (or NULL): += values that this clipped. */
+struct kv_copy {
+	const struct kv_pool *from;
+	struct kv_pool *to;             /* of the same model, page size and ranks */
+	const int32_t *source, *target; /* [n] */
+	int n, n_tokens;
+};
+void kv_pool_copy(const struct kv_copy *copy, uint64_t *saturated);
+
+/* Waits for what was copied to the pool. */
+int kv_pool_finish(const struct kv_pool *pool, struct error *e);
 
 /* Scales of one layer's K and V (fp8): stored value = value / scale. */
 void kv_pool_set_scales(struct kv_pool *pool, int layer, float k_scale, float v_scale);

@@ -3,13 +3,31 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Rows whose logits ranks exchange at a time. */
+enum { LOGITS_ROWS = 32 };
+
+/* Rows of the head that each rank has; the last one's are filled up. */
+static int head_rows(const struct model *m)
+{
+	return (m->config->vocab_size + m->comm->size - 1) / m->comm->size;
+}
+
+static int logits_plan(struct model *m, struct error *e)
+{
+	size_t parts = m->comm->rank == 0 ? (size_t)m->comm->size : 1;
+	size_t bytes = parts * LOGITS_ROWS * (size_t)head_rows(m) * sizeof(float);
+
+	m->buffers.logits = m->backend->ops->alloc(m->backend, bytes, e);
+	return m->buffers.logits ? 0 : error_prefix(e, "logits of %d rows", LOGITS_ROWS);
+}
+
 int model_init(struct model *m, const struct model_config *config, struct backend *backend, struct comm *comm,
 	int max_tokens, struct error *e)
 {
 	struct forward_buffers *b = &m->buffers;
-	size_t hidden = (size_t)config->hidden_size, dim = (size_t)config->head_dim;
-	size_t q = (size_t)config->n_heads * dim, kv = (size_t)config->n_kv_heads * dim,
-	       inner = (size_t)config->inner_size;
+	size_t hidden = (size_t)config->hidden_size, dim = (size_t)config->head_dim, ranks = (size_t)comm->size;
+	size_t q = (size_t)config->n_heads / ranks * dim, kv = (size_t)config->n_kv_heads / ranks * dim,
+	       inner = (size_t)config->inner_size / ranks;
 	struct {
 		float **buffer;
 		size_t per_token;
@@ -28,6 +46,9 @@ int model_init(struct model *m, const struct model_config *config, struct backen
 	m->config = config;
 	m->backend = backend;
 	m->comm = comm;
+	m->n_heads = config->n_heads / comm->size;
+	m->n_kv_heads = config->n_kv_heads / comm->size;
+	m->inner_size = config->inner_size / comm->size;
 	m->max_tokens = max_tokens;
 	for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
 		if (plan[i].per_token == 0)
@@ -37,6 +58,8 @@ int model_init(struct model *m, const struct model_config *config, struct backen
 		if (!*plan[i].buffer)
 			return error_prefix(e, "activations of %d tokens", max_tokens);
 	}
+	if (comm->size > 1)
+		TRY(logits_plan(m, e));
 	m->inverse_frequencies = mem_calloc((size_t)config->rope.rotary_dim / 2, sizeof(float), e);
 	if (!m->inverse_frequencies)
 		return ERR_MEMORY;
@@ -47,7 +70,8 @@ int model_init(struct model *m, const struct model_config *config, struct backen
 void model_free(struct model *m)
 {
 	struct forward_buffers *b = &m->buffers;
-	float *all[] = {b->hidden, b->normed, b->qkv, b->attention, b->gate_up, b->inner, b->rope, b->amax, b->parts};
+	float *all[] = {b->hidden, b->normed, b->qkv, b->attention, b->gate_up, b->inner, b->rope, b->amax, b->parts,
+		b->logits};
 
 	model_weights_free(&m->weights);
 	for (size_t i = 0; m->backend && i < sizeof all / sizeof *all; i++)
@@ -56,26 +80,26 @@ void model_free(struct model *m)
 	*m = (struct model){0};
 }
 
-/* Largest input per token, over all ranks, where the weights want their input in E4M3; NULL elsewhere. */
-static int input_amax(
-	struct model *m, const struct weight *w, const float *x, int n_tokens, const float **amax, struct error *e)
+/* Largest input per token where the weights want their input in E4M3; NULL elsewhere. */
+static const float *input_amax(struct model *m, const struct weight *w, const float *x, int n_tokens)
 {
-	*amax = NULL;
 	if (!w->quantize_input)
-		return 0;
+		return NULL;
 	m->backend->ops->row_amax(m->backend, &(struct row_amax_args){x, n_tokens, w->columns, m->buffers.amax});
-	*amax = m->buffers.amax;
-	return m->comm->ops->all_reduce_max(m->comm, m->buffers.amax, (size_t)n_tokens, e);
+	return m->buffers.amax;
 }
 
-/* y = x W^T (+ bias): a product whose outputs ranks would split. */
-static int column_linear(struct model *m, const struct weight *w, const float *x, int n_tokens, const float *bias,
-	float *y, struct error *e)
+/* y = x W^T (+ bias): a product whose outputs ranks split; every rank has the whole input. */
+static void column_linear(
+	struct model *m, const struct weight *w, const float *x, int n_tokens, const float *bias, float *y)
 {
-	struct linear_args a = {.weight = w, .x = x, .n_tokens = n_tokens, .bias = bias, .y = y};
-	TRY(input_amax(m, w, x, n_tokens, &a.amax, e));
-	m->backend->ops->linear(m->backend, &a);
-	return 0;
+	m->backend->ops->linear(m->backend,
+		&(struct linear_args){.weight = w,
+			.x = x,
+			.n_tokens = n_tokens,
+			.amax = input_amax(m, w, x, n_tokens),
+			.bias = bias,
+			.y = y});
 }
 
 /* hidden += x W^T (+ bias): a product whose inputs ranks split. Its sum has fixed parts; with ranks each computes its
@@ -85,38 +109,54 @@ static int row_linear(
 {
 	struct backend *b = m->backend;
 	float *hidden = m->buffers.hidden;
-	struct linear_args a = {
-		.weight = w, .x = x, .n_tokens = n_tokens, .bias = bias, .residual = hidden, .y = hidden};
+	struct comm *comm = m->comm;
+	const float *amax = input_amax(m, w, x, n_tokens);
 
-	TRY(input_amax(m, w, x, n_tokens, &a.amax, e));
-	if (m->comm->size == 1) {
-		b->ops->linear(b, &a);
+	if (comm->size == 1) {
+		b->ops->linear(b,
+			&(struct linear_args){.weight = w,
+				.x = x,
+				.n_tokens = n_tokens,
+				.amax = amax,
+				.bias = bias,
+				.residual = hidden,
+				.y = hidden});
 		return 0;
 	}
-	if (w->parts % m->comm->size != 0)
-		return error_set(
-			e, ERR_USAGE, "%d ranks do not divide the %d parts of a product", m->comm->size, w->parts);
-	a.part_count = w->parts / m->comm->size;
-	a.part_first = a.part_count * m->comm->rank;
-	size_t part = (size_t)n_tokens * (size_t)w->rows;
-	a.parts_out = m->buffers.parts + (size_t)a.part_first * part;
+	if (amax)
+		TRY(comm->ops->all_reduce_max(comm, m->buffers.amax, (size_t)n_tokens, e));
+	size_t own = (size_t)w->parts * (size_t)n_tokens * (size_t)w->rows;
+	struct linear_args a = {.weight = w,
+		.x = x,
+		.n_tokens = n_tokens,
+		.amax = amax,
+		.part_count = w->parts,
+		.parts_out = m->buffers.parts + (size_t)comm->rank * own};
 	b->ops->linear(b, &a);
-	TRY(m->comm->ops->all_gather(
-		m->comm, a.parts_out, (size_t)a.part_count * part * sizeof(float), m->buffers.parts, e));
-	b->ops->parts_sum(
-		b, &(struct parts_sum_args){m->buffers.parts, w->parts, n_tokens, w->rows, bias, hidden, hidden});
+	TRY(comm->ops->all_gather(comm, a.parts_out, own * sizeof(float), m->buffers.parts, e));
+	b->ops->parts_sum(b,
+		&(struct parts_sum_args){
+			m->buffers.parts, w->parts * comm->size, n_tokens, w->rows, bias, hidden, hidden});
 	return 0;
+}
+
+/* normed[to ..] = the norm of hidden[from .. from + n). */
+static void rows_norm(struct model *m, const float *weight, int from, int n, int to)
+{
+	size_t hidden = (size_t)m->config->hidden_size;
+
+	m->backend->ops->rmsnorm(m->backend,
+		&(struct rmsnorm_args){.x = m->buffers.hidden + (size_t)from * hidden,
+			.weight = weight,
+			.n_tokens = n,
+			.hidden = m->config->hidden_size,
+			.eps = m->config->norm_eps,
+			.y = m->buffers.normed + (size_t)to * hidden});
 }
 
 static void norm(struct model *m, const float *weight, int n_tokens)
 {
-	m->backend->ops->rmsnorm(m->backend,
-		&(struct rmsnorm_args){.x = m->buffers.hidden,
-			.weight = weight,
-			.n_tokens = n_tokens,
-			.hidden = m->config->hidden_size,
-			.eps = m->config->norm_eps,
-			.y = m->buffers.normed});
+	rows_norm(m, weight, 0, n_tokens, 0);
 }
 
 /* hidden += o(attend(rope(qkv(norm(hidden))))) */
@@ -127,10 +167,11 @@ static int attention_layer(struct model *m, struct kv_pool *pool, int layer, con
 	const struct layer_weights *w = &m->weights.layers[layer];
 	struct forward_buffers *buf = &m->buffers;
 	struct backend *b = m->backend;
-	int width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
+	const struct kv_layer *cache = kv_pool_layer(pool, m->comm->rank, layer);
+	int width = (m->n_heads + 2 * m->n_kv_heads) * c->head_dim;
 
 	norm(m, w->attention_norm, batch->n_tokens);
-	TRY(column_linear(m, &w->qkv, buf->normed, batch->n_tokens, NULL, buf->qkv, e));
+	column_linear(m, &w->qkv, buf->normed, batch->n_tokens, NULL, buf->qkv);
 	b->ops->qkv_finish(b,
 		&(struct qkv_finish_args){.qkv = buf->qkv,
 			.bias = w->qkv_bias,
@@ -141,9 +182,9 @@ static int attention_layer(struct model *m, struct kv_pool *pool, int layer, con
 			.rotary_dim = c->rope.rotary_dim,
 			.rope_interleaved = c->rope.kind == ROPE_INTERLEAVED,
 			.n_tokens = batch->n_tokens,
-			.n_heads = c->n_heads,
+			.n_heads = m->n_heads,
 			.geometry = pool->geometry,
-			.layer = pool->layers[layer],
+			.layer = *cache,
 			.slots = batch->slots,
 			.saturated = saturated});
 	b->ops->attend(b,
@@ -151,10 +192,10 @@ static int attention_layer(struct model *m, struct kv_pool *pool, int layer, con
 			.q_stride = width,
 			.n_tokens = batch->n_tokens,
 			.n_sequences = batch->n_sequences,
-			.n_heads = c->n_heads,
+			.n_heads = m->n_heads,
 			.scale = 1.0f / sqrtf((float)c->head_dim),
 			.geometry = pool->geometry,
-			.layer = pool->layers[layer],
+			.layer = *cache,
 			.cu_seqlens = batch->cu_seqlens,
 			.first_position = batch->first_position,
 			.block_tables = batch->block_tables,
@@ -170,10 +211,58 @@ static int ffn_layer(struct model *m, int layer, int n_tokens, struct error *e)
 	struct forward_buffers *buf = &m->buffers;
 
 	norm(m, w->ffn_norm, n_tokens);
-	TRY(column_linear(m, &w->gate_up, buf->normed, n_tokens, w->gate_up_bias, buf->gate_up, e));
-	m->backend->ops->swiglu(
-		m->backend, &(struct swiglu_args){buf->gate_up, n_tokens, m->config->inner_size, buf->inner});
+	column_linear(m, &w->gate_up, buf->normed, n_tokens, w->gate_up_bias, buf->gate_up);
+	m->backend->ops->swiglu(m->backend, &(struct swiglu_args){buf->gate_up, n_tokens, m->inner_size, buf->inner});
 	return row_linear(m, &w->down, buf->inner, n_tokens, w->down_bias, e);
+}
+
+/* The logits of a few rows: each rank computes its part of the vocabulary, rank 0 takes them all and reads them. */
+static int logits_of_ranks(struct model *m, struct logits_row *rows, int n, struct error *e)
+{
+	struct backend *b = m->backend;
+	struct comm *comm = m->comm;
+	float *own = m->buffers.logits;
+	size_t part = (size_t)n * (size_t)m->weights.head.rows;
+
+	for (int i = 0, run; i < n; i += run) {
+		for (run = 1; i + run < n && rows[i + run].token == rows[i].token + run; run++)
+			;
+		rows_norm(m, m->weights.final_norm, rows[i].token, run, i);
+	}
+	b->ops->linear(
+		b, &(struct linear_args){.weight = &m->weights.head, .x = m->buffers.normed, .n_tokens = n, .y = own});
+	if (comm->rank > 0)
+		return comm->ops->send(comm, 0, own, part * sizeof(float), e);
+	for (int r = 1; r < comm->size; r++)
+		TRY(comm->ops->receive(comm, r, own + (size_t)r * part, part * sizeof(float), e));
+	b->ops->logits(b,
+		&(struct logits_args){.hidden = m->config->hidden_size,
+			.vocab = m->config->vocab_size,
+			.logits = own,
+			.logits_parts = comm->size,
+			.rows = rows,
+			.n_rows = n});
+	return 0;
+}
+
+static int logits(struct model *m, const struct forward_batch *batch, struct error *e)
+{
+	if (m->comm->size == 1) {
+		norm(m, m->weights.final_norm, batch->n_tokens);
+		m->backend->ops->logits(m->backend,
+			&(struct logits_args){.x = m->buffers.normed,
+				.head = &m->weights.head,
+				.hidden = m->config->hidden_size,
+				.vocab = m->config->vocab_size,
+				.rows = batch->rows,
+				.n_rows = batch->n_rows});
+		return 0;
+	}
+	for (int first = 0; first < batch->n_rows; first += LOGITS_ROWS) {
+		int n = batch->n_rows - first < LOGITS_ROWS ? batch->n_rows - first : LOGITS_ROWS;
+		TRY(logits_of_ranks(m, batch->rows + first, n, e));
+	}
+	return 0;
 }
 
 int forward(
@@ -183,6 +272,7 @@ int forward(
 	struct forward_buffers *buf = &m->buffers;
 	struct backend *b = m->backend;
 
+	b->ops->batch_begin(b);
 	b->ops->embed(b,
 		&(struct embed_args){.table = m->weights.embedding,
 			.format = m->weights.embedding_format,
@@ -200,13 +290,6 @@ int forward(
 		TRY(attention_layer(m, pool, layer, batch, saturated, e));
 		TRY(ffn_layer(m, layer, batch->n_tokens, e));
 	}
-	norm(m, m->weights.final_norm, batch->n_tokens);
-	b->ops->logits(b,
-		&(struct logits_args){.x = buf->normed,
-			.head = &m->weights.head,
-			.hidden = c->hidden_size,
-			.vocab = c->vocab_size,
-			.rows = batch->rows,
-			.n_rows = batch->n_rows});
+	TRY(logits(m, batch, e));
 	return b->ops->finish(b, e);
 }

@@ -22,7 +22,7 @@ struct forward_batch {
 	int n_rows;
 };
 
-/* Activations of the largest batch, planned once. All [device]. */
+/* Activations of the largest batch, planned once. All [device]. N, G, I are a rank's own here. */
 struct forward_buffers {
 	float *hidden;    /* [T, H] residual stream */
 	float *normed;    /* [T, H] */
@@ -32,25 +32,30 @@ struct forward_buffers {
 	float *inner;     /* [T, I] */
 	float *rope;      /* [T, R] */
 	float *amax;      /* [T] */
-	float *parts;     /* [8, T, H], ranks only */
+	/* ranks only */
+	float *parts;  /* [8, T, H] */
+	float *logits; /* [ranks on rank 0, else 1][32, head rows] */
 };
 
 struct model {
 	const struct model_config *config;
 	struct backend *backend;
 	struct comm *comm;
+	int n_heads, n_kv_heads, inner_size; /* this rank's */
 	struct model_weights weights;
 	float *inverse_frequencies; /* [R / 2] host */
 	int max_tokens;
 	struct forward_buffers buffers;
 };
 
-/* Plans the buffers for batches of up to max_tokens. weights are loaded by the caller. */
+/* Plans the buffers of comm's rank for batches of up to max_tokens. weights are loaded by the caller. PRECOND:
+ * comm's size passed model_ranks_check. */
 int model_init(struct model *m, const struct model_config *config, struct backend *backend, struct comm *comm,
 	int max_tokens, struct error *e);
 void model_free(struct model *m);
 
-/* Writes K and V of the batch's tokens to the pool and fills batch->rows. saturated: += clipped cache values. */
+/* Writes K and V of the batch's tokens to the pool, each rank those of its heads, and on rank 0 fills batch->rows.
+ * saturated: += clipped cache values of this rank. */
 int forward(
 	struct model *m, struct kv_pool *pool, const struct forward_batch *batch, uint64_t *saturated, struct error *e);
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/quant.h"
+#include "engine/model/weight_share.h"
 
 enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32, ROWS_AT_ONCE = 512 };
 
@@ -54,11 +55,6 @@ static enum weight_format stored_format(const struct fused *f)
 	return WEIGHT_BF16;
 }
 
-static size_t value_size(enum weight_format stored)
-{
-	return stored == WEIGHT_BF16 ? sizeof(uint16_t) : sizeof(float);
-}
-
 /* Rows of a tensor in its stored format, [n, columns]. What was read of the file leaves memory again. row: scratch of
  * one row. */
 static int read_rows(
@@ -76,7 +72,7 @@ static int read_rows(
 static int matrix_as_stored(const struct fused *f, struct host_matrix *m, void **data, struct error *e)
 {
 	enum weight_format format = stored_format(f);
-	size_t row_bytes = (size_t)f->columns * value_size(format);
+	size_t row_bytes = (size_t)f->columns * host_value_size(format);
 	char *out = mem_calloc((size_t)f->rows, row_bytes, e);
 	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
 	int status = out && row ? 0 : ERR_MEMORY;
@@ -180,9 +176,79 @@ static uint64_t matrix_bytes(const struct host_matrix *m)
 	return 0;
 }
 
-/* heads: -1 for a product that is not row-parallel, else as linear_parts (0: no heads). */
-static int matrix_load(struct model_weights *w, const struct fused *f, const struct weight_scheme *scheme, int heads,
-	struct weight *out, struct error *e)
+/* ---- reading a checkpoint ---- */
+
+struct reader {
+	const struct weights_ranks *ranks;
+	struct model_weights *weights; /* rank 0's */
+	struct checkpoint *checkpoint;
+	const struct weight_scheme *scheme;
+	char name[NAME_SIZE];
+	int layer;
+};
+
+/* Where each rank keeps what is to be loaded. */
+struct places {
+	void *of[COMM_MAX_RANKS];
+};
+
+static struct places in_layer(const struct reader *r, size_t member)
+{
+	struct places p = {{0}};
+	for (int i = 0; i < r->ranks->n; i++)
+		p.of[i] = (char *)&r->ranks->weights[i]->layers[r->layer] + member;
+	return p;
+}
+
+static struct places in_model(const struct reader *r, size_t member)
+{
+	struct places p = {{0}};
+	for (int i = 0; i < r->ranks->n; i++)
+		p.of[i] = (char *)r->ranks->weights[i] + member;
+	return p;
+}
+
+#define LAYER(member) in_layer(r, offsetof(struct layer_weights, member))
+#define MODEL(member) in_model(r, offsetof(struct model_weights, member))
+
+/* Outputs go to the ranks in turn, or inputs: then the product has parts, by linear_parts(columns, heads, unit). */
+enum split { SPLIT_ROWS, SPLIT_COLUMNS };
+
+struct division {
+	enum split split;
+	int heads;
+};
+
+static int division_parts(const struct division *d, const struct host_matrix *m)
+{
+	return d->split == SPLIT_ROWS
+		? 1
+		: linear_parts(m->columns, d->heads, m->format == WEIGHT_INT4 ? m->group : ROW_UNIT);
+}
+
+static int matrix_share(struct reader *r, const struct fused *f, const struct host_matrix *m, const struct division *d,
+	const struct places *out, struct error *e)
+{
+	const struct weights_ranks *ranks = r->ranks;
+	int parts = division_parts(d, m), rows[MAX_FUSED], status = 0;
+
+	for (int i = 0; i < f->count; i++)
+		rows[i] = (int)f->tensors[i]->shape[0];
+	for (int rank = 0; rank < ranks->n && status == 0; rank++) {
+		struct backend *b = ranks->backends[rank];
+		struct weight_share s;
+		status = d->split == SPLIT_ROWS ? weight_share_rows(&s, m, rows, f->count, rank, ranks->n, e)
+						: weight_share_columns(&s, m, rank, ranks->n, e);
+		if (status == 0)
+			status = b->ops->weight_pack(
+				b, &s.m, d->split == SPLIT_ROWS ? 1 : parts / ranks->n, out->of[rank], e);
+		weight_share_free(&s);
+	}
+	return status;
+}
+
+static int matrix_load(struct reader *r, const struct fused *f, const struct weight_scheme *scheme,
+	const struct division *d, struct places out, struct error *e)
 {
 	struct host_matrix m;
 	struct quantized q = {0};
@@ -190,27 +256,16 @@ static int matrix_load(struct model_weights *w, const struct fused *f, const str
 	int status = scheme->quantized ? matrix_quantize(f, scheme, &m, &q, e) : matrix_as_stored(f, &m, &stored, e);
 
 	if (status == 0) {
-		int unit = m.format == WEIGHT_INT4 ? m.group : ROW_UNIT;
-		status = w->backend->ops->weight_pack(
-			w->backend, &m, heads < 0 ? 1 : linear_parts(m.columns, heads, unit), out, e);
-		out->quantize_input = scheme->quantize_input;
-		w->bytes += matrix_bytes(&m);
-		w->parameters += (uint64_t)m.rows * (uint64_t)m.columns;
+		status = matrix_share(r, f, &m, d, &out, e);
+		for (int rank = 0; rank < r->ranks->n; rank++)
+			((struct weight *)out.of[rank])->quantize_input = scheme->quantize_input;
+		r->weights->bytes += matrix_bytes(&m);
+		r->weights->parameters += (uint64_t)m.rows * (uint64_t)m.columns;
 	}
 	quantized_free(&q);
 	free(stored);
 	return status;
 }
-
-/* ---- reading a checkpoint ---- */
-
-struct reader {
-	struct model_weights *weights;
-	struct checkpoint *checkpoint;
-	const struct weight_scheme *scheme;
-	char name[NAME_SIZE];
-	int layer;
-};
 
 /* "model.layers.L.<suffix>" into r->name. */
 static const char *layer_name(struct reader *r, const char *suffix)
@@ -241,19 +296,34 @@ static int read_vector(struct reader *r, const char *name, int n, float *out, st
 	return 0;
 }
 
-static int upload_vector(struct reader *r, const float *values, int n, float **out, struct error *e)
+/* To every rank: values[i] for all, or the rank's share of each of `count` vectors in a row. */
+static int upload_vectors(struct reader *r, const float *values, const int *sizes, int count, bool split,
+	struct places out, struct error *e)
 {
-	struct backend *b = r->weights->backend;
-	*out = b->ops->alloc(b, (size_t)n * sizeof(float), e);
-	if (!*out)
-		return ERR_MEMORY;
-	b->ops->upload(b, *out, values, (size_t)n * sizeof(float));
+	int n_ranks = r->ranks->n, shares = split ? n_ranks : 1;
+
+	for (int rank = 0; rank < n_ranks; rank++) {
+		struct backend *b = r->ranks->backends[rank];
+		size_t total = 0, from = 0, to = 0;
+		for (int i = 0; i < count; i++)
+			total += (size_t)(sizes[i] / shares);
+		float *place = b->ops->alloc(b, total * sizeof(float), e);
+		if (!place)
+			return ERR_MEMORY;
+		*(float **)out.of[rank] = place;
+		for (int i = 0; i < count; i++) {
+			size_t n = (size_t)(sizes[i] / shares), first = split ? (size_t)rank * n : 0;
+			b->ops->upload(b, place + to, values + from + first, n * sizeof(float));
+			from += (size_t)sizes[i];
+			to += n;
+		}
+	}
 	return 0;
 }
 
-/* One vector, or several (a fused bias) in order. */
-static int load_vectors(
-	struct reader *r, const char *const *suffixes, const int *sizes, int count, float **out, struct error *e)
+/* One vector, or several (a fused bias) in order; split: their values go to the ranks in turn. */
+static int load_vectors(struct reader *r, const char *const *suffixes, const int *sizes, int count, bool split,
+	struct places out, struct error *e)
 {
 	int total = 0, at = 0, status = 0;
 	for (int i = 0; i < count; i++)
@@ -264,14 +334,14 @@ static int load_vectors(
 	for (int i = 0; i < count && status == 0; at += sizes[i++])
 		status = read_vector(r, layer_name(r, suffixes[i]), sizes[i], values + at, e);
 	if (status == 0)
-		status = upload_vector(r, values, total, out, e);
+		status = upload_vectors(r, values, sizes, count, split, out, e);
 	free(values);
 	return status;
 }
 
-static int load_vector(struct reader *r, const char *suffix, int n, float **out, struct error *e)
+static int load_vector(struct reader *r, const char *suffix, int n, struct places out, struct error *e)
 {
-	return load_vectors(r, &suffix, &n, 1, out, e);
+	return load_vectors(r, &suffix, &n, 1, false, out, e);
 }
 
 /* A scalar under one of the names that exporters use; 1 where there is none. */
@@ -297,73 +367,77 @@ static int load_attention(struct reader *r, const struct model_config *c, struct
 	static const char *const biases[] = {"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"};
 	int q_rows = c->n_heads * c->head_dim, kv_rows = c->n_kv_heads * c->head_dim,
 	    sizes[] = {q_rows, kv_rows, kv_rows};
+	const struct division rows = {SPLIT_ROWS, 0}, columns = {SPLIT_COLUMNS, c->n_kv_heads};
 	struct fused qkv = {0}, o = {0};
 
-	TRY(load_vector(r, "input_layernorm.weight", c->hidden_size, &l->attention_norm, e));
+	TRY(load_vector(r, "input_layernorm.weight", c->hidden_size, LAYER(attention_norm), e));
 	TRY(add_matrix(r, &qkv, "self_attn.q_proj.weight", q_rows, c->hidden_size, e));
 	TRY(add_matrix(r, &qkv, "self_attn.k_proj.weight", kv_rows, c->hidden_size, e));
 	TRY(add_matrix(r, &qkv, "self_attn.v_proj.weight", kv_rows, c->hidden_size, e));
-	TRY(matrix_load(r->weights, &qkv, r->scheme, -1, &l->qkv, e));
+	TRY(matrix_load(r, &qkv, r->scheme, &rows, LAYER(qkv), e));
 	if (c->qkv_bias)
-		TRY(load_vectors(r, biases, sizes, 3, &l->qkv_bias, e));
+		TRY(load_vectors(r, biases, sizes, 3, true, LAYER(qkv_bias), e));
 	if (c->qk_norm) {
-		TRY(load_vector(r, "self_attn.q_norm.weight", c->head_dim, &l->q_norm, e));
-		TRY(load_vector(r, "self_attn.k_norm.weight", c->head_dim, &l->k_norm, e));
+		TRY(load_vector(r, "self_attn.q_norm.weight", c->head_dim, LAYER(q_norm), e));
+		TRY(load_vector(r, "self_attn.k_norm.weight", c->head_dim, LAYER(k_norm), e));
 	}
 	TRY(add_matrix(r, &o, "self_attn.o_proj.weight", c->hidden_size, q_rows, e));
-	TRY(matrix_load(r->weights, &o, r->scheme, c->n_kv_heads, &l->o, e));
+	TRY(matrix_load(r, &o, r->scheme, &columns, LAYER(o), e));
 	if (c->o_bias)
-		TRY(load_vector(r, "self_attn.o_proj.bias", c->hidden_size, &l->o_bias, e));
+		TRY(load_vector(r, "self_attn.o_proj.bias", c->hidden_size, LAYER(o_bias), e));
 	TRY(load_kv_scale(r, k_scales, &l->k_scale, e));
 	return load_kv_scale(r, v_scales, &l->v_scale, e);
 }
 
-static int load_ffn(struct reader *r, const struct model_config *c, struct layer_weights *l, struct error *e)
+static int load_ffn(struct reader *r, const struct model_config *c, struct error *e)
 {
 	static const char *const biases[] = {"mlp.gate_proj.bias", "mlp.up_proj.bias"};
 	int sizes[] = {c->inner_size, c->inner_size};
+	const struct division rows = {SPLIT_ROWS, 0}, columns = {SPLIT_COLUMNS, 0};
 	struct fused gate_up = {0}, down = {0};
 
-	TRY(load_vector(r, "post_attention_layernorm.weight", c->hidden_size, &l->ffn_norm, e));
+	TRY(load_vector(r, "post_attention_layernorm.weight", c->hidden_size, LAYER(ffn_norm), e));
 	TRY(add_matrix(r, &gate_up, "mlp.gate_proj.weight", c->inner_size, c->hidden_size, e));
 	TRY(add_matrix(r, &gate_up, "mlp.up_proj.weight", c->inner_size, c->hidden_size, e));
-	TRY(matrix_load(r->weights, &gate_up, r->scheme, -1, &l->gate_up, e));
+	TRY(matrix_load(r, &gate_up, r->scheme, &rows, LAYER(gate_up), e));
 	TRY(add_matrix(r, &down, "mlp.down_proj.weight", c->hidden_size, c->inner_size, e));
-	TRY(matrix_load(r->weights, &down, r->scheme, 0, &l->down, e));
+	TRY(matrix_load(r, &down, r->scheme, &columns, LAYER(down), e));
 	if (c->mlp_bias) {
-		TRY(load_vectors(r, biases, sizes, 2, &l->gate_up_bias, e));
-		TRY(load_vector(r, "mlp.down_proj.bias", c->hidden_size, &l->down_bias, e));
+		TRY(load_vectors(r, biases, sizes, 2, true, LAYER(gate_up_bias), e));
+		TRY(load_vector(r, "mlp.down_proj.bias", c->hidden_size, LAYER(down_bias), e));
 	}
 	return 0;
 }
 
-/* The embedding as the backend's embed op reads it, in pieces, so that no second copy of it is ever held. */
-static int upload_embedding(struct model_weights *w, const struct fused *f, struct error *e)
+/* The embedding as the backends' embed op reads it, in pieces, so that no second copy of it is ever held. */
+static int upload_embedding(struct reader *r, const struct fused *f, struct error *e)
 {
-	struct backend *b = w->backend;
+	const struct weights_ranks *ranks = r->ranks;
 	enum weight_format format = stored_format(f);
-	size_t row_bytes = (size_t)f->columns * value_size(format);
+	size_t row_bytes = (size_t)f->columns * host_value_size(format);
 	char *piece = mem_calloc(ROWS_AT_ONCE, row_bytes, e);
 	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
-	int status = 0;
+	int status = piece && row ? 0 : ERR_MEMORY;
 
-	w->embedding_format = format;
-	w->embedding = piece && row ? b->ops->alloc(b, (size_t)f->rows * row_bytes, e) : NULL;
-	if (!w->embedding)
-		status = ERR_MEMORY;
+	for (int rank = 0; rank < ranks->n && status == 0; rank++) {
+		struct backend *b = ranks->backends[rank];
+		ranks->weights[rank]->embedding_format = format;
+		ranks->weights[rank]->embedding = b->ops->alloc(b, (size_t)f->rows * row_bytes, e);
+		status = ranks->weights[rank]->embedding ? 0 : ERR_MEMORY;
+	}
 	for (int first = 0; first < f->rows && status == 0; first += ROWS_AT_ONCE) {
 		int n = f->rows - first < ROWS_AT_ONCE ? f->rows - first : ROWS_AT_ONCE;
 		status = read_rows(f->tensors[0], format, first, n, row, piece, e);
-		if (status == 0)
-			b->ops->upload(
-				b, (char *)w->embedding + (size_t)first * row_bytes, piece, (size_t)n * row_bytes);
+		for (int rank = 0; rank < ranks->n && status == 0; rank++)
+			ranks->backends[rank]->ops->upload(ranks->backends[rank],
+				(char *)ranks->weights[rank]->embedding + (size_t)first * row_bytes, piece,
+				(size_t)n * row_bytes);
 	}
 	free(piece);
 	free(row);
 	return status;
 }
 
-/* The embedding, and the head (the same matrix where tied). The head comes first: it is packed from a copy. */
 /* Whether the head is the embedding: the configuration says so, and no head of another content lies in the checkpoint
  * (then transformers does not tie them either). */
 static bool head_is_tied(struct reader *r, const struct model_config *c, const struct tensor *embedding)
@@ -376,9 +450,11 @@ static bool head_is_tied(struct reader *r, const struct model_config *c, const s
 	return !r->weights->head_untied;
 }
 
+/* The embedding, and the head (the same matrix where tied). The head comes first: it is packed from a copy. */
 static int load_embedding(struct reader *r, const struct model_config *c, struct error *e)
 {
 	static const struct weight_scheme as_stored = {"bf16", false, WEIGHT_BF16, 0, false};
+	const struct division rows = {SPLIT_ROWS, 0};
 	struct model_weights *w = r->weights;
 	struct fused embedding = {.count = 1, .rows = c->vocab_size, .columns = c->hidden_size}, head = embedding;
 
@@ -387,13 +463,13 @@ static int load_embedding(struct reader *r, const struct model_config *c, struct
 	bool tied = head_is_tied(r, c, embedding.tensors[0]);
 	const char *head_name = tied ? "model.embed_tokens.weight" : "lm_head.weight";
 	TRY(checkpoint_require(r->checkpoint, head_name, c->vocab_size, c->hidden_size, &head.tensors[0], e));
-	TRY(matrix_load(w, &head, &as_stored, -1, &w->head, e));
+	TRY(matrix_load(r, &head, &as_stored, &rows, MODEL(head), e));
 	if (!tied) {
 		uint64_t values = (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
-		w->bytes += values * value_size(stored_format(&embedding));
+		w->bytes += values * host_value_size(stored_format(&embedding));
 		w->parameters += values;
 	}
-	return upload_embedding(w, &embedding, e);
+	return upload_embedding(r, &embedding, e);
 }
 
 static int load_all(
@@ -404,30 +480,53 @@ static int load_all(
 	int status = norm ? read_vector(r, "model.norm.weight", c->hidden_size, norm, e) : ERR_MEMORY;
 
 	if (status == 0)
-		status = upload_vector(r, norm, c->hidden_size, &w->final_norm, e);
+		status = upload_vectors(r, norm, &c->hidden_size, 1, false, MODEL(final_norm), e);
 	free(norm);
 	TRY(status);
 	TRY(load_embedding(r, c, e));
 	for (r->layer = 0; r->layer < c->n_layers; r->layer++) {
 		TRY(load_attention(r, c, &w->layers[r->layer], e));
-		TRY(load_ffn(r, c, &w->layers[r->layer], e));
+		TRY(load_ffn(r, c, e));
 		if (progress)
 			progress(context, r->layer + 1, c->n_layers);
 	}
 	return 0;
 }
 
-int model_weights_load(struct model_weights *w, struct checkpoint *checkpoint, const struct weight_scheme *scheme,
-	struct backend *backend, load_progress *progress, void *context, struct error *e)
+int model_ranks_check(
+	const struct model_config *config, const struct weight_scheme *scheme, int n_ranks, struct error *e)
+{
+	int unit = scheme->quantized && scheme->format == WEIGHT_INT4 ? scheme->group : ROW_UNIT;
+	int o_inputs = config->n_heads * config->head_dim;
+	int o = linear_parts(o_inputs, config->n_kv_heads, unit), down = linear_parts(config->inner_size, 0, unit);
+	int most = o < down ? o : down; /* both are powers of two */
+
+	if (n_ranks >= 1 && most % n_ranks == 0)
+		return 0;
+	return error_set(e, ERR_USAGE,
+		"%d ranks with %s weights: expected a divisor of %d. The sum over the %d inputs of o_proj has %d parts "
+		"(%d "
+		"kv heads), that over the %d of down_proj %d (multiples of %d inputs)",
+		n_ranks, scheme->name, most, o_inputs, o, config->n_kv_heads, config->inner_size, down, unit);
+}
+
+int model_weights_load(const struct weights_ranks *ranks, struct checkpoint *checkpoint,
+	const struct weight_scheme *scheme, load_progress *progress, void *context, struct error *e)
 {
 	const struct model_config *c = checkpoint_config(checkpoint);
-	struct reader r = {.weights = w, .checkpoint = checkpoint, .scheme = scheme};
+	struct reader r = {.ranks = ranks, .weights = ranks->weights[0], .checkpoint = checkpoint, .scheme = scheme};
+	int status = 0;
 
-	*w = (struct model_weights){.backend = backend, .n_layers = c->n_layers};
-	w->layers = mem_calloc((size_t)c->n_layers, sizeof *w->layers, e);
-	int status = w->layers ? load_all(&r, c, progress, context, e) : ERR_MEMORY;
-	if (status < 0)
-		model_weights_free(w);
+	for (int rank = 0; rank < ranks->n; rank++) {
+		struct model_weights *w = ranks->weights[rank];
+		*w = (struct model_weights){.backend = ranks->backends[rank], .n_layers = c->n_layers};
+		w->layers = mem_calloc((size_t)c->n_layers, sizeof *w->layers, e);
+		status = w->layers ? status : ERR_MEMORY;
+	}
+	if (status == 0)
+		status = load_all(&r, c, progress, context, e);
+	for (int rank = 0; rank < ranks->n && status < 0; rank++)
+		model_weights_free(ranks->weights[rank]);
 	return status;
 }
 

@@ -5,10 +5,11 @@
 #include "engine/base/hash.h"
 #include "engine/kv/handover.h"
 
-int instance_init(struct instance *in, struct model *model, struct kv_pool *pool, const char *writer,
+int instance_init(struct instance *in, struct model *models, struct kv_pool *pool, const char *writer,
 	struct engine_stats *stats, struct error *e)
 {
-	*in = (struct instance){.model = model, .pool = pool, .writer = hash64(writer, strlen(writer)), .stats = stats};
+	*in = (struct instance){
+		.models = models, .pool = pool, .writer = hash64(writer, strlen(writer)), .stats = stats};
 	return radix_cache_init(&in->cache, pool, e);
 }
 
@@ -129,16 +130,7 @@ static void tail_copy(struct instance *in, struct request *r, const struct radix
 			radix_cache_forget(&in->cache, m->tail); /* others would find it too */
 		return;
 	}
-	for (int layer = 0; layer < pool->n_layers; layer++)
-		pool->backend->ops->copy_pages(pool->backend,
-			&(struct copy_pages_args){.from_geometry = pool->geometry,
-				.to_geometry = pool->geometry,
-				.from = pool->layers[layer],
-				.to = pool->layers[layer],
-				.source = &copy.source,
-				.target = &copy.target,
-				.n = 1,
-				.n_tokens = copy.n_tokens});
+	kv_pool_copy(&(struct kv_copy){pool, pool, &copy.source, &copy.target, 1, copy.n_tokens}, NULL);
 	pool->guard->copy_end(pool->guard_state, &copy);
 	in->stats->pages_copied++;
 }

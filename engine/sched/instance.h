@@ -9,7 +9,7 @@
 #include "engine/sched/request_list.h"
 
 struct instance {
-	struct model *model;
+	struct model *models; /* [ranks] */
 	struct kv_pool *pool;
 	struct radix_cache cache;
 	bool caching;
@@ -22,7 +22,7 @@ struct instance {
 };
 
 /* writer: the variant as text. */
-int instance_init(struct instance *in, struct model *model, struct kv_pool *pool, const char *writer,
+int instance_init(struct instance *in, struct model *models, struct kv_pool *pool, const char *writer,
 	struct engine_stats *stats, struct error *e);
 void instance_free(struct instance *in); /* and its running requests */
 

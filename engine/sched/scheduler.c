@@ -18,7 +18,7 @@ static int instances_init(struct scheduler *s, const struct scheduler_part *part
 {
 	for (int i = 0; i < n_parts; i++) {
 		struct instance *in = &s->instances[s->n_instances++];
-		TRY(instance_init(in, parts[i].model, parts[i].pool, parts[i].writer, &s->stats, e));
+		TRY(instance_init(in, parts[i].models, parts[i].pool, parts[i].writer, &s->stats, e));
 		in->caching = !s->limits.no_prefix_cache;
 		in->prompts_only = i < n_parts - 1;
 		in->prompts_arrive = i > 0;
@@ -27,12 +27,12 @@ static int instances_init(struct scheduler *s, const struct scheduler_part *part
 	return 0;
 }
 
-int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int n_parts,
+int scheduler_init(struct scheduler *s, struct ranks *ranks, const struct scheduler_part *parts, int n_parts,
 	const struct tokenizer *tokenizer, const struct scheduler_limits *limits, struct error *e)
 {
 	int page_size = parts[0].pool->geometry.page_size, stride = 0;
 
-	*s = (struct scheduler){.tokenizer = tokenizer, .limits = *limits};
+	*s = (struct scheduler){.ranks = ranks, .tokenizer = tokenizer, .limits = *limits};
 	inbox_init(&s->inbox);
 	TRY(instances_init(s, parts, n_parts, e));
 	for (int i = 0; i < n_parts; i++)
@@ -84,7 +84,7 @@ static int request_check_pages(struct scheduler *s, const struct engine_request 
 
 static int request_check(struct scheduler *s, const struct engine_request *r, struct error *e)
 {
-	int vocab = prefill(s)->model->config->vocab_size;
+	int vocab = prefill(s)->models->config->vocab_size;
 
 	if (r->n_tokens < 1)
 		return error_set(e, ERR_USAGE, "a request needs at least one prompt token");
@@ -110,7 +110,7 @@ int scheduler_submit(struct scheduler *s, const struct engine_request *r, uint64
 	TRY(request_check(s, r, e));
 	*id = inbox_next_id(&s->inbox);
 
-	struct request *request = request_new(r, *id, prefill(s)->model->config->vocab_size, e);
+	struct request *request = request_new(r, *id, prefill(s)->models->config->vocab_size, e);
 	if (!request)
 		return ERR_MEMORY;
 	size_t pages = (size_t)instance_pages(prefill(s), (int)slots_needed(r));
@@ -386,7 +386,7 @@ static void tokens_count(struct scheduler *s, struct request *r, int count)
 
 static void publish(struct scheduler *s, struct instance *in)
 {
-	const struct model_config *c = in->model->config;
+	const struct model_config *c = in->models->config;
 	struct batch *b = &s->batch;
 
 	for (int i = 0; i < b->forward.n_sequences; i++) {
@@ -425,7 +425,7 @@ static int instance_step(struct scheduler *s, struct instance *in, bool *worked,
 	fault_at(in->pool->faults, FAULT_STEP, in->pool, 0, (int64_t)s->ticks, 0);
 	TRY(guard_verify(s, in, KV_GUARD_BEFORE_READ, e));
 	batch_park_bad(&s->batch, page_size);
-	TRY(forward(in->model, in->pool, &s->batch.forward, &s->stats.kv_saturated, e));
+	TRY(ranks_forward(s->ranks, in->models, in->pool, &s->batch.forward, &s->stats.kv_saturated, e));
 	TRY(guard_verify(s, in, KV_GUARD_BEFORE_PUBLISH, e));
 	publish(s, in);
 	return 0;

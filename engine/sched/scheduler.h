@@ -12,6 +12,7 @@
 #include "engine/sched/batch.h"
 #include "engine/sched/inbox.h"
 #include "engine/sched/instance.h"
+#include "engine/sched/ranks.h"
 
 struct scheduler_limits {
 	int max_batch_tokens, chunk, max_requests, max_positions;
@@ -20,12 +21,13 @@ struct scheduler_limits {
 
 /* One or two instances: what computes prompts, and what goes on from there. */
 struct scheduler_part {
-	struct model *model;
+	struct model *models; /* [ranks] */
 	struct kv_pool *pool;
 	const char *writer; /* variant of the values in its pages */
 };
 
 struct scheduler {
+	struct ranks *ranks;
 	struct instance instances[2];
 	int n_instances;
 	const struct tokenizer *tokenizer; /* NULL: none */
@@ -39,7 +41,7 @@ struct scheduler {
 };
 
 /* The scheduler must not move in memory afterwards. */
-int scheduler_init(struct scheduler *s, const struct scheduler_part *parts, int n_parts,
+int scheduler_init(struct scheduler *s, struct ranks *ranks, const struct scheduler_part *parts, int n_parts,
 	const struct tokenizer *tokenizer, const struct scheduler_limits *limits, struct error *e);
 void scheduler_free(struct scheduler *s);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/number.h"
 #include "tests/cuda_cases/case_support.cuh"
 
 void device_require(cudaError_t status, const char *what)
@@ -36,6 +37,31 @@ int compare_bits(const char *what, const float *values, const float *expected, s
 			return error_set(e, ERR_INPUT, "%s: [%zu][%zu] is %a (%.9g), expected the bits of %a (%.9g)",
 				what, i / row, i % row, (double)values[i], (double)values[i], (double)expected[i],
 				(double)expected[i]);
+	return 0;
+}
+
+static float stored_value(enum kv_format format, const void *values, size_t i)
+{
+	switch (format) {
+	case KV_F32:
+		return static_cast<const float *>(values)[i];
+	case KV_BF16:
+		return bf16_to_float(static_cast<const uint16_t *>(values)[i]);
+	case KV_E4M3:
+		break;
+	}
+	return e4m3_to_float(static_cast<const uint8_t *>(values)[i]);
+}
+
+int compare_stored(
+	const char *what, enum kv_format format, const void *values, const void *expected, size_t n, struct error *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		const float value = stored_value(format, values, i), other = stored_value(format, expected, i);
+		if (float_bits(value) != float_bits(other) && !(isnan(value) && isnan(other)))
+			return error_set(e, ERR_INPUT, "%s: [%zu] is %a (%.9g), expected %a (%.9g)", what, i,
+				(double)value, (double)value, (double)other, (double)other);
+	}
 	return 0;
 }
 

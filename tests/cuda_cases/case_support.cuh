@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <vector>
 
+extern "C" {
+#include "engine/backend.h"
+}
 #include "tests/cuda_cases/cuda_cases.h"
 
 /* Ends the program when a call of the runtime fails: no case goes on without memory. */
@@ -60,6 +63,9 @@ std::vector<float> random_values(generator &g, size_t n);
 /* Both return 0, or ERR_INPUT with the place and the values of the first difference. row: values per row, for the
  * message. */
 int compare_bits(const char *what, const float *values, const float *expected, size_t n, size_t row, struct error *e);
+/* n values of a cache: the same codes, but that every NaN is as good as another. */
+int compare_stored(
+	const char *what, enum kv_format format, const void *values, const void *expected, size_t n, struct error *e);
 /* Normalised mean squared error; values that are not finite never pass. */
 int compare_nmse(const char *what, const float *values, const float *expected, size_t n, double most, struct error *e);
 
