@@ -7,11 +7,8 @@
 #include <stdint.h>
 
 #include "engine/base/exp_constants.h"
+#ifndef __CUDACC__
 #include "engine/base/number.h"
-
-/* E4M3 came to GPUs with sm_89. Before, the plain twins do for conversions, and bf16 holds the codes of a product. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-#define DEVICE_HAS_E4M3
 #endif
 
 enum { WARP = 32 };
@@ -39,7 +36,7 @@ static __device__ __forceinline__ float2 bf16_pair_widen(uint32_t pair)
 /* Two E4M3 codes, the low one in the low byte. */
 static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
 {
-#ifdef DEVICE_HAS_E4M3
+#ifdef __CUDACC__
 	float low, high;
 	asm("{\n\t"
 	    ".reg .b32 both;\n\t"
@@ -60,7 +57,7 @@ static __device__ __forceinline__ float2 e4m3_pair_widen(uint16_t pair)
 /* Two floats rounded to E4M3 (nearest even, clipped to 448), low in the low byte. */
 static __device__ __forceinline__ uint16_t e4m3_pair(float low, float high)
 {
-#ifdef DEVICE_HAS_E4M3
+#ifdef __CUDACC__
 	uint16_t pair;
 	asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
 	return pair;
@@ -176,40 +173,17 @@ static __device__ __forceinline__ void mma_bf16(float c[4], const uint32_t a[4],
 #endif
 }
 
-/* mma_e4m3 as two products of bf16: of the first two codes of each four, then of the others. Which k a code belongs to is
- * the same in a and b, so it may lie anywhere. */
-static __device__ __forceinline__ void mma_e4m3_by_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
-{
-#pragma unroll
-	for (int half = 0; half < 2; half++) {
-		uint32_t a_pairs[4], b_pairs[2];
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			const float2 codes = e4m3_pair_widen((uint16_t)(a[i] >> 16 * half));
-			a_pairs[i] = bf16_pair(codes.x, codes.y);
-		}
-#pragma unroll
-		for (int i = 0; i < 2; i++) {
-			const float2 codes = e4m3_pair_widen((uint16_t)(b[i] >> 16 * half));
-			b_pairs[i] = bf16_pair(codes.x, codes.y);
-		}
-		mma_bf16(c, a_pairs, b_pairs);
-	}
-}
-
 /* c += a b for a 16 x 32 tile a and a 32 x 8 tile b of E4M3 codes. As mma_bf16, with four codes where that has a pair:
  *   a[0]: row g, k 4t;  a[1]: row g + 8, k 4t;  a[2]: row g, k 4t + 16;  a[3]: row g + 8, k 4t + 16
  *   b[0]: column g, k 4t;  b[1]: column g, k 4t + 16
  * The tensor core adds in fewer bits than f32 has: c must not stay in it for long. */
 static __device__ __forceinline__ void mma_e4m3(float c[4], const uint32_t a[4], const uint32_t b[2])
 {
-#ifdef DEVICE_HAS_E4M3
+#ifdef __CUDACC__
 	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
 		     "{%8, %9}, {%0, %1, %2, %3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#elif defined(__CUDACC__)
-	mma_e4m3_by_bf16(c, a, b);
 #else
 	struct fragments {
 		uint32_t a[4], b[2];

@@ -6,21 +6,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* CUDA kernels use some of these where a GPU has no instruction for it. */
-#ifdef __CUDACC__
-#define NUMBER_DEVICE __host__ __device__
-#else
-#define NUMBER_DEVICE
-#endif
-
-static inline NUMBER_DEVICE uint32_t float_bits(float value)
+static inline uint32_t float_bits(float value)
 {
 	uint32_t bits;
 	memcpy(&bits, &value, sizeof bits);
 	return bits;
 }
 
-static inline NUMBER_DEVICE float float_from_bits(uint32_t bits)
+static inline float float_from_bits(uint32_t bits)
 {
 	float value;
 	memcpy(&value, &bits, sizeof value);
@@ -53,7 +46,7 @@ static inline float f16_to_float(uint16_t code)
 }
 
 /* E4M3 (fn): bias 7, no infinity, NaN 0x7f and 0xff, largest 448. */
-static inline NUMBER_DEVICE float e4m3_to_float(uint8_t code)
+static inline float e4m3_to_float(uint8_t code)
 {
 	uint32_t sign = (uint32_t)(code & 0x80u) << 24, magnitude = code & 0x7fu;
 	if (magnitude == 0x7f)
@@ -66,7 +59,7 @@ static inline NUMBER_DEVICE float e4m3_to_float(uint8_t code)
 }
 
 /* Rounds to nearest even and saturates to +-448. */
-static inline NUMBER_DEVICE uint8_t float_to_e4m3(float value)
+static inline uint8_t float_to_e4m3(float value)
 {
 	uint32_t bits = float_bits(value), sign = (bits >> 24) & 0x80u, magnitude = bits & 0x7fffffffu;
 	if (magnitude > 0x7f800000u)
