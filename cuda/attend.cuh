@@ -92,6 +92,13 @@ static __device__ __forceinline__ int row_position(const attend_operands &p, con
 	return p.first_position[tile.sequence] + (tile.first_row + row) / (p.n_heads / p.n_kv_heads);
 }
 
+/* Behind the last position that this block looks at. */
+static __device__ __forceinline__ int positions_end(const attend_operands &p, const attend_tile &tile)
+{
+	const int seen = row_position(p, tile, tile.n_rows - 1) + 1, split = ((int)blockIdx.z + 1) * ATTEND_SPLIT;
+	return p.split_out && seen > split ? split : seen;
+}
+
 /* Rows of a warp are row, row + ATTEND_WARPS, ... of the tile: a decode step with few rows still keeps every warp
  * busy. */
 static __device__ __forceinline__ int tile_row(int i)
@@ -422,7 +429,7 @@ template <class Cache> static inline size_t attend_shared_bytes(int tile_rows, i
 template <class Cache, int ROWS, int DIMS, bool LATENT>
 static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend_kernel(const attend_operands p)
 {
-	enum { TILE = ATTEND_WARPS * ROWS };
+	enum { TILE = ATTEND_WARPS * ROWS, PENDING = LATENT ? 0 : 1 };
 	DYNAMIC_SHARED(shared);
 	float *const queries = reinterpret_cast<float *>(shared);
 	float *const weights = queries + TILE * padded_dim(p.key_dim);
@@ -433,17 +440,15 @@ static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend
 	if (tile.n_rows <= 0)
 		return;
 	const int32_t *const table = p.block_tables + (size_t)tile.sequence * (size_t)p.table_stride;
-	const int first = (int)blockIdx.z * ATTEND_SPLIT;
-	int limit = row_position(p, tile, tile.n_rows - 1) + 1; /* positions that some row sees */
-	if (p.split_out && limit > first + ATTEND_SPLIT)
-		limit = first + ATTEND_SPLIT;
+	const int first = (int)blockIdx.z * ATTEND_SPLIT, limit = positions_end(p, tile);
 	if (first >= limit)
 		return;
 
-	block_load<Cache>(p, p.k, table, first, limit, keys);
-	copy_commit();
-	if (!LATENT)
-		block_load<Cache>(p, p.v, table, first, limit, values);
+	if (!LATENT) {
+		block_load<Cache>(p, p.k, table, first, limit, keys);
+		copy_commit();
+	}
+	block_load<Cache>(p, p.v, table, first, limit, values);
 	copy_commit();
 	queries_load<TILE>(p, tile, queries);
 
@@ -457,28 +462,23 @@ static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend
 		for (int i = 0; i < ROWS; i++)
 			count[i] = row_position(p, tile, tile_row(i)) + 1 - start;
 
-		copy_wait<1>();
+		copy_wait<PENDING>();
 		__syncthreads(); /* keys, and q the first time, are there for all */
 		block_score<Cache, ROWS>(p, queries, keys, score);
 		if (!LATENT) {
 			__syncthreads(); /* all are done with the keys */
 			block_load<Cache>(p, p.k, table, start + ATTENTION_BLOCK, limit, keys);
+			copy_commit();
 		}
-		copy_commit();
-
 		block_softmax<ROWS, DIMS>(score, count, weights, state);
-		copy_wait<1>();
-		if (!LATENT)
+		if (!LATENT) {
+			copy_wait<PENDING>();
 			__syncthreads(); /* values are there for all */
+		}
 		block_accumulate<Cache, ROWS, DIMS>(p, values, weights, count,
 			limit - start < ATTENTION_BLOCK ? limit - start : ATTENTION_BLOCK, state);
 		__syncthreads(); /* all are done with the values */
-		if (LATENT) {
-			block_load<Cache>(p, p.k, table, start + ATTENTION_BLOCK, limit, keys);
-			copy_commit();
-		} else {
-			block_load<Cache>(p, p.v, table, start + ATTENTION_BLOCK, limit, values);
-		}
+		block_load<Cache>(p, p.v, table, start + ATTENTION_BLOCK, limit, values);
 		copy_commit();
 
 		const int next = start + ATTENTION_BLOCK;

@@ -70,7 +70,8 @@ int latent_attend_split_launch(const struct latent_attend_args *a, void *scratch
 /* Its answers are the CPU's. All of first_bad[B] is written. */
 int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, struct error *e);
 
-/* As if the pages were copied one after another. PRECOND: every page is in [0, n_pages) of its pool. */
+/* As if the pages were copied one after another. PRECOND: every page is in [0, n_pages) of its pool; k and v aligned to
+ * 16 bytes. */
 int copy_pages_launch(const struct copy_pages_args *a, cudaStream_t stream, struct error *e);
 
 /* PRECOND: table aligned to 16 bytes where a row is a multiple of 16 bytes, out likewise; ids in range. */

@@ -5,6 +5,7 @@
 #include "evals/command_line.h"
 #include "evals/console.h"
 #include "evals/divergence.h"
+#include "evals/engine_options.h"
 #include "evals/run_divergence.h"
 #include "evals/run_guard.h"
 #include "evals/run_plan.h"

@@ -5,6 +5,7 @@
 #include "engine/base/number.h"
 #include "engine/cpu/ops_latent.h"
 #include "engine/cpu/pack.h"
+#include "engine/cpu/product.h"
 #include "tests/ops_golden.h"
 
 const char *const test_program_name = "ops_latent";

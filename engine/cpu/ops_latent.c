@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/product.h"
+
 void latent_write_cpu(const struct latent_write_args *a)
 {
 	size_t width = (size_t)a->width;

@@ -4,7 +4,9 @@
 #define ASSAY_ENGINE_CPU_OPS_LATENT_H
 
 #include "engine/base/thread_pool.h"
-#include "engine/cpu/product.h"
+#include "engine/cpu/ref.h"
+
+struct product_kernels;
 
 /* Of the geometry of latent layers only page_size is read: they have one kv head of `width` values. */
 void latent_write_cpu(const struct latent_write_args *a);

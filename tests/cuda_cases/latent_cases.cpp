@@ -16,7 +16,7 @@ static const struct latent_case {
 	float k_scale;
 } cases[] = {
 	{"f32, 3 heads, rows of 16 + 8", KV_F32, 16, 3, 16, 24, 1.0f},
-	{"bf16, 16 heads, rows of 32 + 16", KV_BF16, 8, 16, 32, 48, 0.5f},
+	{"bf16, 6 heads, rows of 32 + 16", KV_BF16, 8, 6, 32, 48, 0.5f},
 	{"fp8, 2 heads, rows of 128 + 16", KV_E4M3, 64, 2, 128, 144, 0.01f},
 	{"bf16, 1 head, rows of 512 + 64", KV_BF16, 32, 1, 512, 576, 1.0f},
 	{"f32, 1 head, rows of 512 + 64", KV_F32, 16, 1, 512, 576, 2.0f},

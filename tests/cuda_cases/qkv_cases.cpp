@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <math.h>
 #include <numeric>
 #include <string.h>
