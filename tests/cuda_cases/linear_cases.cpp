@@ -31,7 +31,7 @@ static const struct linear_case {
 	{"w8a16 65 x 288, bias, residual", {WEIGHT_E4M3, 0, false, 65, 288, 1}, 65, true, true},
 	{"w8a16 33 x 256, 8 parts, residual", {WEIGHT_E4M3, 0, false, 33, 256, 8}, 129, false, true},
 	{"w8a8 7 x 31", {WEIGHT_E4M3, 0, true, 7, 31, 1}, 65, false, false},
-	{"w8a8 65 x 576, bias, residual", {WEIGHT_E4M3, 0, true, 65, 576, 1}, 65, true, true},
+	{"w8a8 33 x 576, bias, residual", {WEIGHT_E4M3, 0, true, 33, 576, 1}, 65, true, true},
 	{"w8a8 33 x 320, 2 parts, residual", {WEIGHT_E4M3, 0, true, 33, 320, 2}, 129, false, true},
 	{"int4 7 x 31 in one group", {WEIGHT_INT4, 31, false, 7, 31, 1}, 65, false, false},
 	{"int4 40 x 160, groups of 32, bias", {WEIGHT_INT4, 32, false, 40, 160, 1}, 65, true, false},
@@ -278,11 +278,10 @@ static int check_all(const linear_data *d, bool exact, struct error *e)
 static int check_refused(struct error *e)
 {
 	const struct weight refused[] = {
-		{WEIGHT_BF16, 8, 64, 0, 4, false, NULL, NULL, 0},
-		{WEIGHT_BF16, 8, 96, 0, 3, false, NULL, NULL, 0},
-		{WEIGHT_BF16, 8, 64, 0, 1, true, NULL, NULL, 0},
-		{WEIGHT_INT4, 8, 64, 48, 1, false, NULL, NULL, 0},
+		{WEIGHT_BF16, 8, 64, 0, 4, false, NULL, NULL, 0}, {WEIGHT_BF16, 8, 96, 0, 3, false, NULL, NULL, 0},
+		{WEIGHT_BF16, 8, 64, 0, 1, true, NULL, NULL, 0}, {WEIGHT_INT4, 8, 64, 48, 1, false, NULL, NULL, 0},
 		{WEIGHT_INT4, 8, 128, 128, 2, false, NULL, NULL, 0},
+		{WEIGHT_E4M3, 8, 64, 0, 1, true, NULL, NULL, 0}, /* without amax */
 	};
 	for (const struct weight &weight : refused) {
 		struct error expected;
