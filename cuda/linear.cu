@@ -98,6 +98,8 @@ int linear_launch(const struct linear_args *a, void *workspace, cudaStream_t str
 	if (a->part_first < 0 || a->part_count < 0 || a->part_first > w->parts - a->part_count)
 		return error_set(e, ERR_INPUT, "linear: parts [%d, %d) of %d", a->part_first,
 			a->part_first + a->part_count, w->parts);
+	if (w->quantize_input && !a->amax)
+		return error_set(e, ERR_INPUT, "linear: the weights want their input in e4m3, and amax is missing");
 	if (a->n_tokens == 0)
 		return 0;
 	p.x = a->x;

@@ -4,7 +4,7 @@
  * grow so that fewer bytes cross the L2 cache for each product. */
 typedef linear_tile<LINEAR_SMALL, 32, 1, 2, 8, 2> bf16_small;
 typedef linear_tile<64, 64, 2, 2, 4, 2> bf16_medium;
-typedef linear_tile<128, 128, 2, 2, 3, 2> bf16_large;
+typedef linear_tile<128, 128, 4, 2, 3, 2> bf16_large;
 
 int linear_bf16_launch(const struct linear_operands *p, bool direct, cudaStream_t stream, struct error *e)
 {

@@ -4,7 +4,7 @@
 /* As those of bf16; W8A8 holds two sets of sums, so its large tile is narrower. */
 typedef linear_tile<LINEAR_SMALL, 32, 1, 2, 8, 2> e4m3_small;
 typedef linear_tile<64, 64, 2, 2, 4, 2> e4m3_medium;
-typedef linear_tile<128, 128, 2, 2, 3, 2> e4m3_large;
+typedef linear_tile<128, 128, 4, 2, 3, 2> e4m3_large;
 typedef linear_tile<LINEAR_SMALL, 32, 1, 2, 8, 4> w8a8_small;
 typedef linear_tile<64, 64, 2, 2, 4, 4> w8a8_medium;
 typedef linear_tile<128, 64, 4, 2, 3, 4> w8a8_large;

@@ -20,13 +20,21 @@ template <class Tile> struct product_f32 {
 		static_assert(Tile::WARPS_N == 1, "each warp has all columns");
 		clear();
 	}
-	static __device__ __forceinline__ int row_of(int i)
+	static __device__ __forceinline__ int first_row()
 	{
-		return (int)threadIdx.x / WARP * ROWS + i / COLUMNS;
+		return (int)threadIdx.x / WARP * ROWS;
 	}
-	static __device__ __forceinline__ int column_of(int i)
+	static __device__ __forceinline__ int first_column()
 	{
-		return i % COLUMNS * WARP + (int)threadIdx.x % WARP;
+		return (int)threadIdx.x % WARP;
+	}
+	static __device__ __forceinline__ int row_offset(int i)
+	{
+		return i / COLUMNS;
+	}
+	static __device__ __forceinline__ int column_offset(int i)
+	{
+		return i % COLUMNS * WARP;
 	}
 	__device__ __forceinline__ float *sums()
 	{
@@ -40,13 +48,13 @@ template <class Tile> struct product_f32 {
 	}
 	__device__ __forceinline__ void multiply(const unsigned char *x, const unsigned char *w)
 	{
-		const unsigned char *const row = x + row_of(0) * input::ROW_BYTES;
+		const unsigned char *const row = x + first_row() * input::ROW_BYTES;
 #pragma unroll 2
 		for (int quad = 0; quad < TILE_K / 4; quad++) {
 			float4 weight[COLUMNS];
 #pragma unroll
 			for (int n = 0; n < COLUMNS; n++) {
-				const int column = column_of(n), panel = column / WEIGHT_PANEL;
+				const int column = first_column() + column_offset(n), panel = column / WEIGHT_PANEL;
 				weight[n] = *reinterpret_cast<const float4 *>(w + panel * Tile::DEPTH * WEIGHT_BYTES +
 					quad * QUAD_BYTES + column % WEIGHT_PANEL * 16);
 			}
@@ -63,7 +71,7 @@ template <class Tile> struct product_f32 {
 			}
 		}
 	}
-	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, int, bool)
+	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, bool)
 	{
 	}
 	__device__ __forceinline__ void part_end(const linear_operands &, const linear_block &)

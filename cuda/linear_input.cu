@@ -100,8 +100,9 @@ static __global__ void __launch_bounds__(INPUT_THREADS)
 #pragma unroll
 	for (int j = 0; j < LANE_VALUES; j++) {
 		const int k = Lane::IN_ORDER ? LANE_VALUES * t + j : 2 * t + j / 4 * 16 + j / 2 % 2 * 8 + j % 2;
-		value[j] = input_value(in, row, i / LANES_PER_TILE * WEIGHT_K_TILE + k);
-		if (Lane::SCALED)
+		const int column = i / LANES_PER_TILE * WEIGHT_K_TILE + k;
+		value[j] = input_value(in, row, column);
+		if (Lane::SCALED && column < in.columns) /* what lies behind stays 0, whatever the scale is */
 			value[j] /= scale;
 	}
 	out[(size_t)blockIdx.x * (size_t)(n_tiles * LANES_PER_TILE) + (size_t)i] = Lane::make(value);

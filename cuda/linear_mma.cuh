@@ -27,14 +27,22 @@ template <class Tile> struct mma_sums {
 	{
 		return (int)threadIdx.x / WARP % Tile::WARPS_N * FRAGMENTS_N;
 	}
-	/* Of sum i, in the block's tile. */
-	static __device__ __forceinline__ int row_of(int i)
+	/* Of a thread's first sum, in the block's tile; sum i is so far from it. */
+	static __device__ __forceinline__ int first_row()
 	{
-		return warp_row() + i / (4 * FRAGMENTS_N) * 16 + i % 4 / 2 * 8 + lane() / 4;
+		return warp_row() + lane() / 4;
 	}
-	static __device__ __forceinline__ int column_of(int i)
+	static __device__ __forceinline__ int first_column()
 	{
-		return (warp_panel() + i / 4 % FRAGMENTS_N) * WEIGHT_PANEL + lane() % 4 * 2 + i % 2;
+		return warp_panel() * WEIGHT_PANEL + lane() % 4 * 2;
+	}
+	static __device__ __forceinline__ int row_offset(int i)
+	{
+		return i / (4 * FRAGMENTS_N) * 16 + i % 4 / 2 * 8;
+	}
+	static __device__ __forceinline__ int column_offset(int i)
+	{
+		return i / 4 % FRAGMENTS_N * WEIGHT_PANEL + i % 2;
 	}
 	__device__ __forceinline__ float *sums()
 	{
@@ -150,7 +158,7 @@ template <class Tile, class Weights, class Input> struct product_plain : mma_sum
 	{
 		tile_multiply<Tile, Weights, Input>(x, w, this->sum);
 	}
-	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, int, bool)
+	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, bool)
 	{
 	}
 	__device__ __forceinline__ void part_end(const linear_operands &p, const linear_block &b)
@@ -197,8 +205,7 @@ template <class Tile, class Input> struct product_int4 : mma_sums<Tile> {
 	{
 		tile_multiply<Tile, weights_int4, Input>(x, w, inner);
 	}
-	__device__ __forceinline__ void tile_end(
-		const linear_operands &p, const linear_block &b, int, bool last_of_part)
+	__device__ __forceinline__ void tile_end(const linear_operands &p, const linear_block &b, bool last_of_part)
 	{
 		if (--tiles_left > 0 && !last_of_part)
 			return;
@@ -266,7 +273,7 @@ template <class Tile> struct product_w8a8 : mma_sums<Tile> {
 				mma_e4m3(inner[m][n], a[m], b);
 		}
 	}
-	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, int, bool last_of_part)
+	__device__ __forceinline__ void tile_end(const linear_operands &, const linear_block &, bool last_of_part)
 	{
 		if (--tiles_left > 0 && !last_of_part)
 			return;

@@ -179,20 +179,22 @@ template <class Product>
 static __device__ __forceinline__ void sums_store(
 	const linear_operands &p, const linear_block &b, int part, const float sum[Product::SUMS])
 {
-	float *const y = p.y + b.y + (size_t)part * p.part_stride;
+	const int row = computed_here(Product::first_row()), column = computed_here(Product::first_column());
+	const int output = b.first_panel * WEIGHT_PANEL + column;
+	const int rows_left = b.n_rows - row, outputs_left = p.rows - output;
+	const size_t first = b.y + (size_t)row * p.y_stride + (size_t)column;
+	float *const y = p.y + first + (size_t)part * p.part_stride;
 
 #pragma unroll
 	for (int i = 0; i < Product::SUMS; i++) {
-		const int row = Product::row_of(i), column = Product::column_of(i);
-		const int output = b.first_panel * WEIGHT_PANEL + column;
-		if (row >= b.n_rows || output >= p.rows)
+		if (Product::row_offset(i) >= rows_left || Product::column_offset(i) >= outputs_left)
 			continue;
-		const size_t at = (size_t)row * p.y_stride + (size_t)column;
+		const size_t at = (size_t)Product::row_offset(i) * p.y_stride + (size_t)Product::column_offset(i);
 		float value = sum[i];
 		if (p.bias)
-			value += p.bias[output];
+			value += p.bias[output + Product::column_offset(i)];
 		if (p.residual)
-			value += p.residual[b.y + at];
+			value += p.residual[first + at];
 		y[at] = value;
 	}
 }
@@ -232,7 +234,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) linear_kernel(const l
 			product.multiply(
 				used + depth * layout::X_BYTES, used + layout::W_START + depth * layout::W_BYTES);
 			tiles_left--;
-			product.tile_end(p, b, tile + depth, tiles_left == 0);
+			product.tile_end(p, b, tiles_left == 0);
 			if (tiles_left > 0)
 				continue;
 			product.part_end(p, b);

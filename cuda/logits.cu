@@ -431,7 +431,7 @@ static __device__ int32_t token_draw(const float *x, int n, const struct samplin
 /* ---- rows ---- */
 
 /* PRECOND: TAIL_THREADS threads; grid.x = n_rows. */
-static __global__ void __launch_bounds__(TAIL_THREADS)
+static __global__ void __launch_bounds__(TAIL_THREADS, 1)
 	tail_kernel(const struct logits_tail_args a, const softmax_chunk *chunks /* [n_rows, n_chunks] */, int n_chunks)
 {
 	__shared__ tail_memory m;
