@@ -29,17 +29,17 @@ static attend_operands attend_operands_of(const struct attend_args *a)
 }
 
 template <class Cache>
-static int cache_launch(const attend_operands *p, int n_splits, cudaStream_t stream, struct error *e)
+static int cache_launch(const attend_operands *p, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	if (p->value_dim <= 2 * WARP)
-		return attend_dims_launch<Cache, 2, false>(p, n_splits, stream, e);
+		return attend_dims_launch<Cache, 2, false>(p, n_sharing, stream, e);
 	if (p->value_dim <= 4 * WARP)
-		return attend_dims_launch<Cache, 4, false>(p, n_splits, stream, e);
-	return attend_dims_launch<Cache, 8, false>(p, n_splits, stream, e);
+		return attend_dims_launch<Cache, 4, false>(p, n_sharing, stream, e);
+	return attend_dims_launch<Cache, 8, false>(p, n_sharing, stream, e);
 }
 
 static int format_launch(
-	const attend_operands *p, enum kv_format format, int n_splits, cudaStream_t stream, struct error *e)
+	const attend_operands *p, enum kv_format format, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	if (p->key_dim < 1 || p->key_dim > HEAD_DIM_MAX)
 		return error_set(e, ERR_INPUT, "attend: head size %d: 1 to %d expected", p->key_dim, (int)HEAD_DIM_MAX);
@@ -47,11 +47,11 @@ static int format_launch(
 		return 0;
 	switch (format) {
 	case KV_F32:
-		return cache_launch<cache_f32>(p, n_splits, stream, e);
+		return cache_launch<cache_f32>(p, n_sharing, stream, e);
 	case KV_BF16:
-		return cache_launch<cache_bf16>(p, n_splits, stream, e);
+		return cache_launch<cache_bf16>(p, n_sharing, stream, e);
 	case KV_E4M3:
-		return cache_launch<cache_e4m3>(p, n_splits, stream, e);
+		return cache_launch<cache_e4m3>(p, n_sharing, stream, e);
 	}
 	return error_set(e, ERR_INPUT, "attend: cache format %d is unknown", (int)format);
 }
@@ -72,5 +72,5 @@ int attend_split_launch(const struct attend_args *a, void *scratch, cudaStream_t
 {
 	attend_operands p = attend_operands_of(a);
 	attend_split_place(&p, scratch);
-	return format_launch(&p, a->layer.format, attend_split_count(&p), stream, e);
+	return format_launch(&p, a->layer.format, attend_sharing(&p), stream, e);
 }

@@ -31,7 +31,7 @@ struct attend_operands {
 	const int32_t *cu_seqlens, *first_position, *block_tables; /* [B + 1], [B], [B, table_stride] */
 	int q_stride, table_stride, n_tokens, n_sequences, n_heads, n_kv_heads, key_dim, value_dim, page_size;
 	float scale, k_scale, v_scale;
-	/* Where blocks share positions, blockIdx.z is the split, and what it found goes here; else NULL. */
+	/* Where blocks share positions, what each split found goes here; else NULL. */
 	float *split_out;    /* [splits, T * N, value_dim] */
 	float2 *split_state; /* [splits, T * N] maximum, sum */
 	int32_t *split_used; /* [T * N] splits that the row sees */
@@ -90,13 +90,6 @@ static __device__ __forceinline__ int row_index(const attend_operands &p, const 
 static __device__ __forceinline__ int row_position(const attend_operands &p, const attend_tile &tile, int row)
 {
 	return p.first_position[tile.sequence] + (tile.first_row + row) / (p.n_heads / p.n_kv_heads);
-}
-
-/* Behind the last position that this block looks at. */
-static __device__ __forceinline__ int positions_end(const attend_operands &p, const attend_tile &tile)
-{
-	const int seen = row_position(p, tile, tile.n_rows - 1) + 1, split = ((int)blockIdx.z + 1) * ATTEND_SPLIT;
-	return p.split_out && seen > split ? split : seen;
 }
 
 /* Rows of a warp are row, row + ATTEND_WARPS, ... of the tile: a decode step with few rows still keeps every warp
@@ -359,10 +352,10 @@ static __device__ __forceinline__ void split_end(const attend_operands &p, const
 	}
 }
 
-/* The rows of a tile to out, or of one split to what split_combine_kernel reads. */
+/* The rows of a tile to out, or what a split found to what split_combine_kernel reads. */
 template <int ROWS, int DIMS>
 static __device__ __forceinline__ void rows_store(
-	const attend_operands &p, const attend_tile &tile, const attend_state<ROWS, DIMS> &state)
+	const attend_operands &p, const attend_tile &tile, int split, const attend_state<ROWS, DIMS> &state)
 {
 	typedef lane_outputs<DIMS> lanes;
 	const size_t n_rows = (size_t)p.n_tokens * (size_t)p.n_heads;
@@ -370,19 +363,19 @@ static __device__ __forceinline__ void rows_store(
 	for (int i = 0; i < ROWS; i++) {
 		if (tile_row(i) >= tile.n_rows)
 			continue;
-		const size_t row = (size_t)row_index(p, tile, tile_row(i)), split = (size_t)blockIdx.z;
+		const size_t row = (size_t)row_index(p, tile, tile_row(i)), at_split = (size_t)split * n_rows + row;
 		float *out = p.out + row * (size_t)p.value_dim;
 		float divisor = state.sum[i];
 		if (p.split_out) {
 			const int used = row_position(p, tile, tile_row(i)) / ATTEND_SPLIT + 1;
-			if ((int)split >= used)
+			if (split >= used)
 				continue;
 			if (threadIdx.x % WARP == 0) {
-				p.split_state[split * n_rows + row] = make_float2(state.max[i], state.sum[i]);
+				p.split_state[at_split] = make_float2(state.max[i], state.sum[i]);
 				if (split == 0)
 					p.split_used[row] = used;
 			}
-			out = p.split_out + (split * n_rows + row) * (size_t)p.value_dim;
+			out = p.split_out + at_split * (size_t)p.value_dim;
 			divisor = 1.0f;
 		}
 #pragma unroll
@@ -423,39 +416,32 @@ template <class Cache> static inline size_t attend_shared_bytes(int tile_rows, i
 		(latent ? 1 : 2) * (size_t)ATTENTION_BLOCK * (size_t)row_stride<Cache>(key_dim);
 }
 
-/* Keys of the next block travel while this block's values are used, values while the scores are made: one buffer of
- * each will do; latent rows are both, and wait. PRECOND: ATTEND_THREADS threads; grid = T * group / TILE + B, G,
- * splits or 1; attend_shared_bytes of dynamic shared memory; value_dim <= 32 DIMS. TILE = ATTEND_WARPS * ROWS. */
+/* What a block holds in shared memory. For latent rows values are the keys. */
+struct attend_buffers {
+	float *queries, *weights;
+	unsigned char *keys, *values;
+};
+
+/* Positions first .. limit - 1 for the rows of a tile. Keys of the next block travel while this block's values are
+ * used, values while the scores are made: one buffer of each will do; latent rows are both, and wait. */
 template <class Cache, int ROWS, int DIMS, bool LATENT>
-static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend_kernel(const attend_operands p)
+static __device__ __forceinline__ void positions_attend(const attend_operands &p, const attend_tile &tile,
+	const attend_buffers &buffers, int first, int limit, attend_state<ROWS, DIMS> &total)
 {
-	enum { TILE = ATTEND_WARPS * ROWS, PENDING = LATENT ? 0 : 1 };
-	DYNAMIC_SHARED(shared);
-	float *const queries = reinterpret_cast<float *>(shared);
-	float *const weights = queries + TILE * padded_dim(p.key_dim);
-	unsigned char *const keys = reinterpret_cast<unsigned char *>(weights + TILE * ATTENTION_BLOCK);
-	unsigned char *const values = LATENT ? keys : keys + ATTENTION_BLOCK * row_stride<Cache>(p.key_dim);
-
-	const attend_tile tile = tile_find(p, (int)blockIdx.x, TILE);
-	if (tile.n_rows <= 0)
-		return;
+	enum { PENDING = LATENT ? 0 : 1 };
 	const int32_t *const table = p.block_tables + (size_t)tile.sequence * (size_t)p.table_stride;
-	const int first = (int)blockIdx.z * ATTEND_SPLIT, limit = positions_end(p, tile);
-	if (first >= limit)
-		return;
-
-	if (!LATENT) {
-		block_load<Cache>(p, p.k, table, first, limit, keys);
-		copy_commit();
-	}
-	block_load<Cache>(p, p.v, table, first, limit, values);
-	copy_commit();
-	queries_load<TILE>(p, tile, queries);
-
-	attend_state<ROWS, DIMS> state, total;
+	attend_state<ROWS, DIMS> state;
 	state_reset(state);
 	state_reset(total);
+
+	if (!LATENT) {
+		block_load<Cache>(p, p.k, table, first, limit, buffers.keys);
+		copy_commit();
+	}
+	block_load<Cache>(p, p.v, table, first, limit, buffers.values);
+	copy_commit();
 	for (int start = first; start < limit; start += ATTENTION_BLOCK) {
+		const int next = start + ATTENTION_BLOCK;
 		float score[ROWS][KEYS_PER_LANE];
 		int count[ROWS]; /* keys of this block that row i sees; <= 0: none, nothing changes */
 #pragma unroll
@@ -464,42 +450,70 @@ static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend
 
 		copy_wait<PENDING>();
 		__syncthreads(); /* keys, and q the first time, are there for all */
-		block_score<Cache, ROWS>(p, queries, keys, score);
+		block_score<Cache, ROWS>(p, buffers.queries, buffers.keys, score);
 		if (!LATENT) {
 			__syncthreads(); /* all are done with the keys */
-			block_load<Cache>(p, p.k, table, start + ATTENTION_BLOCK, limit, keys);
+			block_load<Cache>(p, p.k, table, next, limit, buffers.keys);
 			copy_commit();
 		}
-		block_softmax<ROWS, DIMS>(score, count, weights, state);
+		block_softmax<ROWS, DIMS>(score, count, buffers.weights, state);
 		if (!LATENT) {
 			copy_wait<PENDING>();
 			__syncthreads(); /* values are there for all */
 		}
-		block_accumulate<Cache, ROWS, DIMS>(p, values, weights, count,
+		block_accumulate<Cache, ROWS, DIMS>(p, buffers.values, buffers.weights, count,
 			limit - start < ATTENTION_BLOCK ? limit - start : ATTENTION_BLOCK, state);
 		__syncthreads(); /* all are done with the values */
-		block_load<Cache>(p, p.v, table, start + ATTENTION_BLOCK, limit, values);
+		block_load<Cache>(p, p.v, table, next, limit, buffers.values);
 		copy_commit();
 
-		const int next = start + ATTENTION_BLOCK;
 		if (next % ATTEND_SPLIT == 0 || next >= limit) {
 			split_end(p, tile, start, start - first < ATTEND_SPLIT, state, total);
 			state_reset(state);
 		}
 	}
-	rows_store(p, tile, total);
+	copy_wait<0>(); /* before the buffers are loaded anew */
+}
+
+/* A block takes all positions of its tile, or, where blocks share them, each gridDim.z-th split. PRECOND:
+ * ATTEND_THREADS threads; grid = T * group / TILE + B, G, blocks that share; attend_shared_bytes of dynamic shared
+ * memory; value_dim <= 32 DIMS. TILE = ATTEND_WARPS * ROWS. */
+template <class Cache, int ROWS, int DIMS, bool LATENT>
+static __global__ void __launch_bounds__(ATTEND_THREADS, ATTEND_RESIDENT) attend_kernel(const attend_operands p)
+{
+	enum { TILE = ATTEND_WARPS * ROWS };
+	DYNAMIC_SHARED(shared);
+	attend_buffers buffers;
+	buffers.queries = reinterpret_cast<float *>(shared);
+	buffers.weights = buffers.queries + TILE * padded_dim(p.key_dim);
+	buffers.keys = reinterpret_cast<unsigned char *>(buffers.weights + TILE * ATTENTION_BLOCK);
+	buffers.values = LATENT ? buffers.keys : buffers.keys + ATTENTION_BLOCK * row_stride<Cache>(p.key_dim);
+
+	const attend_tile tile = tile_find(p, (int)blockIdx.x, TILE);
+	if (tile.n_rows <= 0)
+		return;
+	const int seen = row_position(p, tile, tile.n_rows - 1) + 1; /* positions that some row sees */
+	const int length = p.split_out ? ATTEND_SPLIT : seen, step = p.split_out ? (int)gridDim.z * length : length;
+
+	queries_load<TILE>(p, tile, buffers.queries);
+	for (int first = (int)blockIdx.z * length; first < seen; first += step) {
+		attend_state<ROWS, DIMS> total;
+		positions_attend<Cache, ROWS, DIMS, LATENT>(
+			p, tile, buffers, first, first + length < seen ? first + length : seen, total);
+		rows_store(p, tile, first / ATTEND_SPLIT, total);
+	}
 }
 
 /* ---- launch ---- */
 
 template <class Cache, int ROWS, int DIMS, bool LATENT>
-static int attend_rows_launch(const attend_operands *p, int n_splits, cudaStream_t stream, struct error *e)
+static int attend_rows_launch(const attend_operands *p, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	const char *const what = LATENT ? "latent attend" : "attend";
 	const int tile_rows = ATTEND_WARPS * ROWS, group = p->n_heads / p->n_kv_heads;
 	const size_t bytes = attend_shared_bytes<Cache>(tile_rows, p->key_dim, LATENT);
 	const dim3 grid((unsigned)(p->n_tokens * group / tile_rows + p->n_sequences), (unsigned)p->n_kv_heads,
-		(unsigned)n_splits);
+		(unsigned)n_sharing);
 	auto *const kernel = attend_kernel<Cache, ROWS, DIMS, LATENT>;
 
 	TRY(launch_allow_shared(kernel, bytes, what, e));
@@ -512,30 +526,43 @@ static int attend_rows_launch(const attend_operands *p, int n_splits, cudaStream
 /* As many rows per warp as a sequence has on average, so that a decode step does no work for rows that do not exist.
  * Wide rows leave registers for two. */
 template <class Cache, int DIMS, bool LATENT>
-static int attend_dims_launch(const attend_operands *p, int n_splits, cudaStream_t stream, struct error *e)
+static int attend_dims_launch(const attend_operands *p, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	enum { ROWS_MOST = DIMS > 4 || LATENT ? 2 : 4 };
 	const int n_rows = p->n_tokens * (p->n_heads / p->n_kv_heads), per_step = ATTEND_WARPS * p->n_sequences;
 	if (n_rows <= per_step)
-		return attend_rows_launch<Cache, 1, DIMS, LATENT>(p, n_splits, stream, e);
+		return attend_rows_launch<Cache, 1, DIMS, LATENT>(p, n_sharing, stream, e);
 	if (n_rows <= 2 * per_step)
-		return attend_rows_launch<Cache, 2, DIMS, LATENT>(p, n_splits, stream, e);
-	return attend_rows_launch<Cache, ROWS_MOST, DIMS, LATENT>(p, n_splits, stream, e);
+		return attend_rows_launch<Cache, 2, DIMS, LATENT>(p, n_sharing, stream, e);
+	return attend_rows_launch<Cache, ROWS_MOST, DIMS, LATENT>(p, n_sharing, stream, e);
 }
 
 /* ---- scratch of splits ---- */
 
-/* Two blocks for each multiprocessor of the largest GPUs: with so many there is no use in more. */
-enum { ATTEND_BUSY_BLOCKS = 2 * 148 };
+/* Two blocks for each multiprocessor of the largest GPUs: with so many there is no use in more that share. */
+enum { ATTEND_BUSY_BLOCKS = 2 * 148, ATTEND_MOST_BLOCKS = 2 * ATTEND_BUSY_BLOCKS };
 
-/* How many splits share a row's positions; 1: none do. The tables bound what a sequence holds. */
-static inline int attend_split_count(const attend_operands *p)
+/* Of a step that is not split, at most. */
+static inline int64_t attend_block_count(const attend_operands *p)
 {
 	const int group = p->n_heads / p->n_kv_heads;
-	const int64_t blocks = ((int64_t)p->n_tokens * group / ATTEND_WARPS + p->n_sequences) * p->n_kv_heads;
+	return ((int64_t)p->n_tokens * group / ATTEND_WARPS + p->n_sequences) * p->n_kv_heads;
+}
+
+/* How many splits a row's positions are; 1: blocks are not to share them. The tables bound what a sequence holds. */
+static inline int attend_split_count(const attend_operands *p)
+{
 	const int64_t positions = (int64_t)p->table_stride * p->page_size;
-	const int64_t splits = (positions + ATTEND_SPLIT - 1) / ATTEND_SPLIT;
-	return blocks >= ATTEND_BUSY_BLOCKS || splits > 65535 || p->n_tokens == 0 ? 1 : (int)splits;
+	if (attend_block_count(p) >= ATTEND_BUSY_BLOCKS || p->n_tokens == 0)
+		return 1;
+	return (int)((positions + ATTEND_SPLIT - 1) / ATTEND_SPLIT);
+}
+
+/* How many blocks share a row's positions: more than there are splits, or than keep a GPU busy, would be in vain. */
+static inline int attend_sharing(const attend_operands *p)
+{
+	const int64_t splits = attend_split_count(p), room = ATTEND_MOST_BLOCKS / (attend_block_count(p) + 1);
+	return (int)(splits < room ? splits : room > 1 ? room : 1);
 }
 
 /* Bytes: out [splits, T * N, value_dim] f32 | state [splits, T * N] | used [T * N]. */
@@ -550,6 +577,8 @@ static inline void attend_split_place(attend_operands *p, void *scratch)
 {
 	const size_t n_rows = (size_t)p->n_tokens * (size_t)p->n_heads, n_splits = (size_t)attend_split_count(p);
 	const size_t out = (n_splits * n_rows * (size_t)p->value_dim * sizeof(float) + 15) / 16 * 16;
+	if (n_splits == 1)
+		return;
 	p->split_out = static_cast<float *>(scratch);
 	p->split_state = reinterpret_cast<float2 *>(static_cast<unsigned char *>(scratch) + out);
 	p->split_used = reinterpret_cast<int32_t *>(p->split_state + n_splits * n_rows);

@@ -53,7 +53,7 @@ int qkv_finish_launch(const struct qkv_finish_args *a, cudaStream_t stream, stru
  *
  * Where a step has few rows, attend_split_launch lets several blocks share the positions of each, with the same
  * bits: attend_split_bytes of device memory, aligned to 16 bytes, are its scratch until the work is done; 0 bytes:
- * attend_launch has blocks enough. */
+ * attend_launch has blocks enough, and it does the same. */
 int attend_launch(const struct attend_args *a, cudaStream_t stream, struct error *e);
 size_t attend_split_bytes(const struct attend_args *a);
 int attend_split_launch(const struct attend_args *a, void *scratch, cudaStream_t stream, struct error *e);

@@ -68,7 +68,7 @@ static attend_operands latent_operands_of(const struct latent_attend_args *a)
 }
 
 template <class Cache>
-static int latent_cache_launch(const attend_operands *p, int n_splits, cudaStream_t stream, struct error *e)
+static int latent_cache_launch(const attend_operands *p, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	const size_t bytes = attend_shared_bytes<Cache>(2 * ATTEND_WARPS, p->key_dim, true);
 	if (p->value_dim < 1 || p->value_dim > p->key_dim || p->value_dim > VALUE_WIDTH_MAX || bytes > SHARED_MAX)
@@ -80,20 +80,20 @@ static int latent_cache_launch(const attend_operands *p, int n_splits, cudaStrea
 	if (p->n_tokens == 0)
 		return 0;
 	if (p->value_dim <= 4 * WARP)
-		return attend_dims_launch<Cache, 4, true>(p, n_splits, stream, e);
-	return attend_dims_launch<Cache, 16, true>(p, n_splits, stream, e);
+		return attend_dims_launch<Cache, 4, true>(p, n_sharing, stream, e);
+	return attend_dims_launch<Cache, 16, true>(p, n_sharing, stream, e);
 }
 
 static int latent_format_launch(
-	const attend_operands *p, enum kv_format format, int n_splits, cudaStream_t stream, struct error *e)
+	const attend_operands *p, enum kv_format format, int n_sharing, cudaStream_t stream, struct error *e)
 {
 	switch (format) {
 	case KV_F32:
-		return latent_cache_launch<cache_f32>(p, n_splits, stream, e);
+		return latent_cache_launch<cache_f32>(p, n_sharing, stream, e);
 	case KV_BF16:
-		return latent_cache_launch<cache_bf16>(p, n_splits, stream, e);
+		return latent_cache_launch<cache_bf16>(p, n_sharing, stream, e);
 	case KV_E4M3:
-		return latent_cache_launch<cache_e4m3>(p, n_splits, stream, e);
+		return latent_cache_launch<cache_e4m3>(p, n_sharing, stream, e);
 	}
 	return error_set(e, ERR_INPUT, "latent attend: cache format %d is unknown", (int)format);
 }
@@ -114,5 +114,5 @@ int latent_attend_split_launch(const struct latent_attend_args *a, void *scratch
 {
 	attend_operands p = latent_operands_of(a);
 	attend_split_place(&p, scratch);
-	return latent_format_launch(&p, a->layer.format, attend_split_count(&p), stream, e);
+	return latent_format_launch(&p, a->layer.format, attend_sharing(&p), stream, e);
 }

@@ -318,6 +318,7 @@ static int options_check(struct bench *b, struct error *e)
 {
 	const struct options *o = b->options;
 
+	TRY(engine_backend_check(o, e));
 	TRY(concurrency_parse(b, e));
 	if (b->load.shared_prefix > b->load.input)
 		return error_set(e, ERR_USAGE, "--shared-prefix %d: the prompts have %d tokens (--input)",

@@ -18,6 +18,14 @@ static bool pads(const struct options *o)
 	return o->pad_decode || on_cuda(o);
 }
 
+int engine_backend_check(const struct options *o, struct error *e)
+{
+	if (on_cuda(o) || (!o->device && !o->gemm))
+		return 0;
+	return error_set(e, ERR_USAGE, "--%s says something of CUDA: expected --backend cuda beside it",
+		o->gemm ? "gemm" : "device");
+}
+
 int engine_options(
 	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e)
 {
@@ -33,9 +41,7 @@ int engine_options(
 		.pad_decode = pads(o),
 		.random_weights = o->random_weights != NULL,
 		.weights_seed = o->has_seed ? o->seed : 0};
-	if (!on_cuda(o) && (o->device || o->gemm))
-		return error_set(e, ERR_USAGE, "--%s says something of CUDA: expected --backend cuda beside it",
-			o->gemm ? "gemm" : "device");
+	TRY(engine_backend_check(o, e));
 	return variant_parse(variant ? variant : "bf16/bf16", &out->variant, e);
 }
 

@@ -25,8 +25,9 @@ libraries_of() {
 pack() {
 	build=$1 folder=$2
 	source=$(cd "$(dirname "$0")/.." && pwd)
-	[ -x "$build/tests/cuda_on_gpu/cuda_cases" ] ||
-		fail "$build has no tests/cuda_on_gpu/cuda_cases: configure it with -Dcuda=enabled -Dtests=enabled"
+	grep -q cuda_on_gpu/cuda_cases "$build/build.ninja" ||
+		fail "$build has no CUDA backend with tests: configure it with -Dcuda=enabled -Dtests=enabled"
+	ninja -C "$build" assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare
 	rm -rf "$folder"
 	mkdir -p "$folder/lib"
 	cp "$0" "$folder/gpu_check.sh"

@@ -548,7 +548,12 @@ START_TEST(a_backend_that_cannot_open_says_why)
 	ck_assert_int_eq(cuda_backend_new(&(struct cuda_options){0}, &b, &e), ERR_USAGE);
 	ck_assert_ptr_null(b);
 	ck_assert_ptr_nonnull(strstr(e.message, "no CUDA device"));
+	cuda_on_cpu_device(-1, SIZE_MAX);
+	ck_assert_int_eq(cuda_backend_new(&(struct cuda_options){0}, &b, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.message, "no NVIDIA driver"));
 	cuda_on_cpu_device(1, SIZE_MAX);
+	ck_assert_int_eq(cuda_backend_new(&(struct cuda_options){.library = true}, &b, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.message, "cublasLt.h"));
 	ck_assert_int_eq(cuda_backend_new(&(struct cuda_options){.device = 1}, &b, &e), ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.message, "CUDA device 1: this machine has 1"));
 	cuda_on_cpu_device(1, 100);

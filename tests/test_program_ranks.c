@@ -37,9 +37,9 @@ static const struct {
 	const char *variant, *ranks;
 	const char *message;
 } refused[] = {
-	{"int4/bf16", "2", "2 ranks with int4 weights: expected a divisor of 1"},
-	{"bf16/bf16", "4", "4 ranks with bf16 weights: expected a divisor of 2"},
-	{"bf16/bf16", "3", "3 ranks with bf16 weights: expected a divisor of 2"},
+	{"int4/bf16", "2", "2 ranks with int4 weights: expected 1. "},
+	{"bf16/bf16", "4", "4 ranks with bf16 weights: expected 1 or 2. "},
+	{"bf16/bf16", "3", "3 ranks with bf16 weights: expected 1 or 2. "},
 	{"bf16/bf16", "0", "--tp: '0', expected a whole number from 1 to 8"},
 	{"bf16/bf16", "9", "--tp: '9', expected a whole number from 1 to 8"},
 	{"bf16/bf16", "two", "--tp: 'two'"},

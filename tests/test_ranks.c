@@ -111,10 +111,12 @@ static void expect_same_bits(const struct answers *a, const struct answers *b, c
 	for (int i = 0; i < PROBES; i++) {
 		const struct answer *x = &a->of[i], *y = &b->of[i];
 		ck_assert_uint_eq(x->n_rows, y->n_rows);
-		for (size_t k = 0; k < x->n_rows; k++)
-			ck_assert_msg(float_bits(x->rows[k]) == float_bits(y->rows[k]),
-				"%s, prompt %d: value %zu is %.9g with %d ranks, %.9g with one", variant, i, k,
+		for (size_t k = 0; k < x->n_rows; k++) {
+			if (float_bits(x->rows[k]) == float_bits(y->rows[k]))
+				continue; /* an assertion for each would take longer than the ranks */
+			ck_abort_msg("%s, prompt %d: value %zu is %.9g with %d ranks, %.9g with one", variant, i, k,
 				(double)y->rows[k], ranks, (double)x->rows[k]);
+		}
 		ck_assert_mem_eq(x->tokens, y->tokens, sizeof x->tokens);
 		ck_assert_mem_eq(x->logprobs, y->logprobs, sizeof x->logprobs);
 		ck_assert_mem_eq(x->top_ids, y->top_ids, sizeof x->top_ids);
@@ -284,8 +286,7 @@ START_TEST(a_digest_covers_every_rank)
 	plain_attend = spoiling_ops.attend;
 	spoiling_ops.attend = spoiling_attend;
 	backends[_i]->ops = &spoiling_ops;
-	spoil_countdown =
-		12; /* of two layers in each step: the prompt's first page is full and sealed by then */
+	spoil_countdown = 12; /* of two layers in each step: the prompt's first page is full and sealed by then */
 	struct engine *engine = open_ranks(tiny_model(), "bf16/fp8", 2, config);
 	for (int t = 0; t < COUNT(tokens); t++)
 		tokens[t] = t * 3 + 10;
@@ -349,13 +350,13 @@ static const struct {
 	const char *messages[3];
 } refused[] = {
 	{true, "int4/bf16", 2,
-		{"2 ranks with int4 weights: expected a divisor of 1", "the 128 inputs of o_proj has 1 parts",
-			"multiples of 128"}},
-	{true, "bf16/bf16>int4/bf16", 2, {"2 ranks with int4 weights", "divisor of 1", "o_proj"}},
-	{true, "bf16/bf16", 4, {"4 ranks with bf16 weights: expected a divisor of 2", "2 kv heads", "down_proj 4"}},
-	{true, "bf16/bf16", 3, {"3 ranks", "divisor of 2", "o_proj"}},
-	{false, "int4g64/bf16", 8, {"8 ranks with int4g64", "divisor of 4", "multiples of 64"}},
-	{false, "bf16/bf16", 5, {"5 ranks", "divisor of 8", "8 kv heads"}},
+		{"2 ranks with int4 weights: expected 1. ", "o_proj 1 (128 inputs, 2 kv heads)", "multiples of 128"}},
+	{true, "bf16/bf16>int4/bf16", 2, {"2 ranks with int4 weights", "expected 1. ", "o_proj 1"}},
+	{true, "bf16/bf16", 4,
+		{"4 ranks with bf16 weights: expected 1 or 2. ", "2 kv heads", "down_proj 4 (384 inputs)"}},
+	{true, "bf16/bf16", 3, {"3 ranks", "expected 1 or 2. ", "o_proj 2"}},
+	{false, "int4g64/bf16", 8, {"8 ranks with int4g64", "expected 1, 2 or 4. ", "multiples of 64"}},
+	{false, "bf16/bf16", 5, {"5 ranks", "expected 1, 2, 4 or 8. ", "8 kv heads"}},
 	{false, "bf16/bf16", 9, {"9 ranks", "at most 8", "9"}},
 	{false, "bf16/bf16", 1 << 20, {"1048576 ranks", "at most 8", "8"}},
 };

@@ -496,6 +496,7 @@ static int load_all(
 int model_ranks_check(
 	const struct model_config *config, const struct weight_scheme *scheme, int n_ranks, struct error *e)
 {
+	static const char *const divisors[] = {[1] = "1", [2] = "1 or 2", [4] = "1, 2 or 4", [8] = "1, 2, 4 or 8"};
 	int unit = scheme->quantized && scheme->format == WEIGHT_INT4 ? scheme->group : ROW_UNIT;
 	int o_inputs = config->n_heads * config->head_dim;
 	int o = linear_parts(o_inputs, config->n_kv_heads, unit), down = linear_parts(config->inner_size, 0, unit);
@@ -504,10 +505,10 @@ int model_ranks_check(
 	if (n_ranks >= 1 && most % n_ranks == 0)
 		return 0;
 	return error_set(e, ERR_USAGE,
-		"%d ranks with %s weights: expected a divisor of %d. The sum over the %d inputs of o_proj has %d parts "
-		"(%d "
-		"kv heads), that over the %d of down_proj %d (multiples of %d inputs)",
-		n_ranks, scheme->name, most, o_inputs, o, config->n_kv_heads, config->inner_size, down, unit);
+		"%d ranks with %s weights: expected %s. Sums have fixed parts, cut at multiples of %d inputs, for "
+		"ranks to "
+		"divide: o_proj %d (%d inputs, %d kv heads), down_proj %d (%d inputs)",
+		n_ranks, scheme->name, divisors[most], unit, o, o_inputs, config->n_kv_heads, down, config->inner_size);
 }
 
 int model_weights_load(const struct weights_ranks *ranks, struct checkpoint *checkpoint,

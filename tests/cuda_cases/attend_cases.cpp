@@ -322,6 +322,13 @@ static int check_all(attend_data *d, bool exact, struct error *e)
 	return 0;
 }
 
+/* So many rows that fewer blocks than splits share the positions of each. */
+static int check_few_sharing(const attend_data *d, struct error *e)
+{
+	const int group = d->shape->n_heads / d->shape->n_kv_heads, n = 1000 / ((group + 4) * d->shape->n_kv_heads);
+	return check_pieces("many rows", d, std::vector<piece>((size_t)n, {SEQUENCE_515, 514, 1}), true, e);
+}
+
 /* Decode with and without shared positions, and chunks over the edge of a split. */
 static int run_long(const struct attend_case *c, bool exact, struct error *e)
 {
@@ -335,6 +342,8 @@ static int run_long(const struct attend_case *c, bool exact, struct error *e)
 		TRY(check_pieces(
 			"chunks", &d, {{SEQUENCE_257, 0, 0}, {SEQUENCE_515, 250, 9}, {SEQUENCE_257, 0, 3}}, split, e));
 	}
+	if (c->head_dim <= 8) /* many rows take their time */
+		TRY(check_few_sharing(&d, e));
 	return check_pieces("the rest", &d, {{SEQUENCE_515, 259, 256}}, false, e);
 }
 

@@ -561,6 +561,8 @@ const char *cudaGetErrorString(cudaError_t error)
 		return "invalid value";
 	case cudaErrorMemoryAllocation:
 		return "out of memory";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
 	case cudaErrorNoDevice:
 		return "no CUDA-capable device is detected";
 	case cudaErrorInvalidDevice:

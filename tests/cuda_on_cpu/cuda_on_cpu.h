@@ -19,7 +19,7 @@ extern "C" {
  * chance. */
 void cuda_on_cpu_seed(uint64_t seed);
 
-/* How many devices there are (1), and how much memory may be allocated (all). */
+/* How many devices there are (1; -1: no driver), and how much memory may be allocated (all). */
 void cuda_on_cpu_device(int devices, size_t memory);
 
 /* Graphs launched so far. */

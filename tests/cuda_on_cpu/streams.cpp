@@ -239,7 +239,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-	*count = host.n_devices;
+	*count = host.n_devices > 0 ? host.n_devices : 0;
+	if (host.n_devices < 0)
+		return cudaErrorInsufficientDriver;
 	return host.n_devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
