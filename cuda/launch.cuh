@@ -17,7 +17,7 @@ extern "C" {
 #else
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                                \
 	cuda_on_cpu_launch(reinterpret_cast<const void *>(kernel), (grid), (block), (shared_bytes), (stream), \
-		[&] { (kernel)(__VA_ARGS__); })
+		cuda_on_cpu_call_of(kernel).with(__VA_ARGS__))
 #define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu_dynamic_shared()
 #endif
 

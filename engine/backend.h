@@ -3,8 +3,9 @@
  *
  * Every op obeys NUMERICS section 3: an output element depends on its own inputs alone, in one order of sums, whatever
  * T, B and the number of threads are. Pointers marked [device] come from the backend's alloc; all others are host
- * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). Arguments are
- * checked by the caller (programmer errors).
+ * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). What an op leaves
+ * in host memory is there after finish() (verify_pages: when it returns; without success every sequence is bad).
+ * Arguments are checked by the caller (programmer errors).
  *
  * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V
  * vocabulary. */
@@ -286,6 +287,8 @@ struct backend_ops {
 	const char *numerics; /* numerics id: only runs of one id may claim an exact match */
 
 	void (*destroy)(struct backend *b);
+	/* From here to finish the host arrays that ops name do not change: a backend may take each over once. */
+	void (*batch_begin)(struct backend *b);
 	int (*finish)(struct backend *b, struct error *e); /* waits for all ops; reports a kept device error */
 
 	/* memory; alloc zeroes, and may reserve lazily; NULL and *e when it fails */

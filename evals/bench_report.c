@@ -54,7 +54,8 @@ static double floor_seconds(
 		((double)f->layer_parameters * ((double)s->prompt_tokens + decoded) +
 			(double)f->head_parameters * rows);
 	double bytes = (double)s->steps * (double)f->bytes_per_step + decoded * context * (double)f->kv_bytes_per_token;
-	return fmax(flops / r->machine.flops_all, bytes / r->machine.read_all);
+	return r->on_device ? fmax(flops / r->device.tensor_flops, bytes / r->device.copy)
+			    : fmax(flops / r->machine.flops_all, bytes / r->machine.read_all);
 }
 
 static int phases_of(
@@ -289,9 +290,32 @@ static void machine_json(const struct engine_machine *m, struct buf *out)
 	buf_append_char(out, '}');
 }
 
+static void device_text(const struct cuda_machine *m, struct buf *out)
+{
+	buf_printf(out,
+		"%s, compute capability %d.%d, %d multiprocessors, %.1f GiB: copies %.1f GB/s (read and written); "
+		"%.2f TFLOP/s of bf16 products\n",
+		m->name, m->major, m->minor, m->multiprocessors, (double)m->memory / (1 << 30), m->copy * 1e-9,
+		m->tensor_flops * 1e-12);
+}
+
+static void device_json(const struct cuda_machine *m, struct buf *out)
+{
+	buf_append_text(out, "{\"device\": ");
+	json_write_string(str_of(m->name), false, out);
+	buf_printf(out, ", \"compute_capability\": \"%d.%d\", \"multiprocessors\": %d, \"memory_bytes\": %zu", m->major,
+		m->minor, m->multiprocessors, m->memory);
+	append_number(out, "copy_bytes_per_s", m->copy);
+	append_number(out, "tensor_flops", m->tensor_flops);
+	buf_append_char(out, '}');
+}
+
 int bench_report_text(const struct bench_report *r, int64_t run_id, bool color, struct buf *out, struct error *e)
 {
-	machine_text(&r->machine, out);
+	if (r->on_device)
+		device_text(&r->device, out);
+	else
+		machine_text(&r->machine, out);
 	if (run_id == 0)
 		return 0;
 	buf_append_char(out, '\n');
@@ -305,7 +329,10 @@ int bench_report_text(const struct bench_report *r, int64_t run_id, bool color, 
 void bench_report_json(const struct bench_report *r, int64_t run_id, struct buf *out)
 {
 	buf_append_text(out, "{\"schema_version\": 1, \"machine\": ");
-	machine_json(&r->machine, out);
+	if (r->on_device)
+		device_json(&r->device, out);
+	else
+		machine_json(&r->machine, out);
 	if (run_id > 0)
 		buf_printf(out, ", \"run\": %" PRId64, run_id);
 	buf_printf(out, ", \"rows\": [%s], \"residents\": [%s]}\n", buf_text(&r->rows), buf_text(&r->residents));

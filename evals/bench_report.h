@@ -2,12 +2,15 @@
 #ifndef ASSAY_EVALS_BENCH_REPORT_H
 #define ASSAY_EVALS_BENCH_REPORT_H
 
+#include "cuda/cuda_backend.h"
 #include "evals/console.h"
 #include "evals/load.h"
 #include "reports/store.h"
 
 struct bench_report {
-	struct engine_machine machine;
+	struct engine_machine machine; /* of --backend cpu */
+	struct cuda_machine device;    /* of --backend cuda */
+	bool on_device;
 	struct buf rows, residents; /* elements of JSON arrays, commas between */
 	struct table levels, fits;
 	bool any_residents;

@@ -41,6 +41,9 @@ struct options {
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	bool no_prefix_cache, pad_decode;
+	const char *backend; /* "cpu" or "cuda"; NULL: cpu */
+	int device;          /* number of the CUDA device */
+	const char *gemm;    /* "own" or "library"; NULL: own */
 	double deadline; /* seconds of a request; 0: none */
 	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;

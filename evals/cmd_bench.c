@@ -234,7 +234,7 @@ static int residents_measure(struct bench *b, struct engine_config config, const
 	}
 	config.max_requests = (int)most;
 	config.max_batch_tokens = probe_tokens(b, f, most);
-	TRY(engine_open(&config, &engine, e));
+	TRY(engine_options_open(b->options, &config, &engine, e));
 	console_note(&b->console, "%s: how many requests of %d tokens fit at once", config.variant.name,
 		b->load.input + b->load.output);
 	int status = residents_find(b, engine, (int)guess, (int)most, &residents, e);
@@ -282,7 +282,7 @@ static int bench_variant(struct bench *b, const char *text, struct error *e)
 	b->guard.store = b->store;
 	b->guard.variant = config.variant.name;
 	config.guard = &b->guard.guard.table;
-	TRY(engine_open(&config, &engine, e));
+	TRY(engine_options_open(b->options, &config, &engine, e));
 	struct engine_facts facts = *engine_facts(engine);
 	console_detail(&b->console, "%s: loaded in %.2f s", config.variant.name, facts.load_seconds);
 	int status = levels_run(b, engine, config.variant.name, &variant_id, e);
@@ -318,6 +318,7 @@ static int options_check(struct bench *b, struct error *e)
 {
 	const struct options *o = b->options;
 
+	TRY(engine_backend_check(o, e));
 	TRY(concurrency_parse(b, e));
 	if (b->load.shared_prefix > b->load.input)
 		return error_set(e, ERR_USAGE, "--shared-prefix %d: the prompts have %d tokens (--input)",
@@ -381,12 +382,23 @@ static int bench_print(struct bench *b, struct error *e)
 	return status;
 }
 
+/* The ceilings of what the model will run on. */
+static int machine_measure(struct bench *b, struct error *e)
+{
+	const struct options *o = b->options;
+
+	b->report.on_device = o->backend && strcmp(o->backend, "cuda") == 0;
+	if (!b->report.on_device)
+		return engine_machine(o->threads, &b->report.machine, e);
+	return cuda_machine_measure(o->device, &b->report.device, e) < 0 ? error_prefix(e, "--backend cuda") : 0;
+}
+
 static int bench(struct bench *b, struct error *e)
 {
 	TRY(options_check(b, e));
 	interrupt_handlers_install();
 	console_note(&b->console, "measuring the machine");
-	TRY(engine_machine(b->options->threads, &b->report.machine, e));
+	TRY(machine_measure(b, e));
 	if (!b->options->machine)
 		TRY(variants_run(b, e));
 	return bench_print(b, e);

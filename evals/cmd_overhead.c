@@ -231,7 +231,7 @@ static int arm_run(struct measuring *m, const char *variant, int arm, int block,
 		&guard, &(struct guard_options){.level = m->arms[arm].level, .audit_every = m->options->audit_every});
 	guard_clock_init(&clock, &guard.table);
 	config.guard = &clock.table;
-	TRY(engine_open(&config, &engine, e));
+	TRY(engine_options_open(m->options, &config, &engine, e));
 	int status = variant_put(m, engine, config.variant.name, e);
 	if (status == 0)
 		status = arm_measure(engine, &guard, &clock, load, out, e);

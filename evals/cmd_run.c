@@ -5,6 +5,7 @@
 #include "evals/command_line.h"
 #include "evals/console.h"
 #include "evals/divergence.h"
+#include "evals/engine_options.h"
 #include "evals/run_divergence.h"
 #include "evals/run_guard.h"
 #include "evals/run_plan.h"
@@ -190,7 +191,7 @@ static int variant_open(struct run *r, struct engine_config *config, struct engi
 	if (calibration_wanted(&r->plan.calibration, &config->variant))
 		TRY(calibration_scales(&r->plan.calibration, config, r->plan.text, &scales, e));
 	config->kv_scales = scales;
-	int status = engine_open(config, engine, e);
+	int status = engine_options_open(r->plan.options, config, engine, e);
 	config->kv_scales = NULL;
 	free(scales);
 	return status;

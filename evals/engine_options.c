@@ -1,6 +1,30 @@
 #include "evals/engine_options.h"
 
+#include <string.h>
+
+#include "cuda/cuda_backend.h"
 #include "engine/base/json_strict.h"
+
+enum { MOST_RANKS = 8 }; /* that --tp takes */
+
+static bool on_cuda(const struct options *o)
+{
+	return o->backend && strcmp(o->backend, "cuda") == 0;
+}
+
+/* CUDA graphs are made for padded batches. */
+static bool pads(const struct options *o)
+{
+	return o->pad_decode || on_cuda(o);
+}
+
+int engine_backend_check(const struct options *o, struct error *e)
+{
+	if (on_cuda(o) || (!o->device && !o->gemm))
+		return 0;
+	return error_set(e, ERR_USAGE, "--%s says something of CUDA: expected --backend cuda beside it",
+		o->gemm ? "gemm" : "device");
+}
 
 int engine_options(
 	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e)
@@ -14,10 +38,33 @@ int engine_options(
 		.chunk = o->chunk,
 		.max_requests = o->max_requests,
 		.no_prefix_cache = o->no_prefix_cache,
-		.pad_decode = o->pad_decode,
+		.pad_decode = pads(o),
 		.random_weights = o->random_weights != NULL,
 		.weights_seed = o->has_seed ? o->seed : 0};
+	TRY(engine_backend_check(o, e));
 	return variant_parse(variant ? variant : "bf16/bf16", &out->variant, e);
+}
+
+int engine_options_open(
+	const struct options *o, const struct engine_config *config, struct engine **out, struct error *e)
+{
+	struct cuda_options cuda = {.device = o->device, .library = o->gemm && strcmp(o->gemm, "library") == 0};
+	struct backend *backends[MOST_RANKS];
+	struct comm *comms[MOST_RANKS];
+	struct engine_config chosen = *config;
+	int status = 0;
+
+	*out = NULL;
+	if (!on_cuda(o))
+		return engine_open(config, out, e);
+	if (config->ranks > 1) {
+		status = cuda_ranks_new(&cuda, config->ranks, backends, comms, e);
+		chosen.rank_backends = backends;
+		chosen.rank_comms = comms;
+	} else {
+		status = cuda_backend_new(&cuda, &chosen.backend, e);
+	}
+	return status < 0 ? error_prefix(e, "--backend cuda") : engine_open(&chosen, out, e);
 }
 
 void engine_options_json(const struct options *o, const struct engine_facts *f, struct buf *out)
@@ -29,7 +76,7 @@ void engine_options_json(const struct options *o, const struct engine_facts *f, 
 		"\"max_requests\": %d, "
 		"\"prefix_cache\": %s, \"pad_decode\": %s, \"deadline\": ",
 		f->threads, f->ranks, f->page_size, f->max_batch_tokens, f->chunk, f->max_requests,
-		o->no_prefix_cache ? "false" : "true", o->pad_decode ? "true" : "false");
+		o->no_prefix_cache ? "false" : "true", pads(o) ? "true" : "false");
 	if (o->deadline > 0)
 		json_write_double(o->deadline, out);
 	else

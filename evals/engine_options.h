@@ -10,6 +10,14 @@
 int engine_options(
 	const struct options *o, const char *model, const char *variant, struct engine_config *out, struct error *e);
 
+/* ERR_USAGE where an option says something of CUDA without --backend cuda. engine_options asks, too. */
+int engine_backend_check(const struct options *o, struct error *e);
+
+/* Opens the engine on the backend that --backend names (a split variant's two instances share it). ERR_USAGE says what is
+ * missing: in this build, or on this machine. */
+int engine_options_open(
+	const struct options *o, const struct engine_config *config, struct engine **out, struct error *e);
+
 /* Appends the JSON object of the engine's options as in use: what a run's provenance says of it. */
 void engine_options_json(const struct options *o, const struct engine_facts *facts, struct buf *out);
 

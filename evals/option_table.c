@@ -101,6 +101,8 @@ static const char *const guards[] = {"none", "tags", "pages", "chain", "digest",
 static const char *const booleans[] = {"true", "false", NULL};
 static const char *const guard_modes[] = {"enforce", "observe", NULL};
 static const char *const kv_scales[] = {"checkpoint", "calibrate", NULL};
+static const char *const backends[] = {"cpu", "cuda", NULL};
+static const char *const products[] = {"own", "library", NULL};
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define AT(member) offsetof(struct options, member)
@@ -176,6 +178,12 @@ const struct option_row option_table[] = {
 	FLAG_OPTION("exhaustive", 0, INJECT, exhaustive, "every occurrence of every site, in so many workloads"),
 	TEXT_OPTION("replay", "LINE", INJECT, replay, "run the one trial that a replay line names"),
 	FLAG_OPTION("list", 0, INJECT, list_sites, "list the sites: where they are, what they do, who must catch them"),
+	CHOICE_OPTION(
+		"backend", "cpu|cuda", OPTION_CHOICE, ENGINE, backend, backends, "where the model runs; default cpu"),
+	INT_OPTION("device", "N", ENGINE, device, 0, 1023, "the CUDA device; default 0"),
+	CHOICE_OPTION("gemm", "own|library", OPTION_CHOICE, BENCH, gemm, products,
+		"matrix products of bf16 weights on CUDA: our own kernels, or cuBLASLt as the ceiling, whose answers\n"
+		"depend on the batch; default own"),
 	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("tp", "N", ENGINE, ranks, 1, 8,
 		"tensor parallelism: N ranks share weights, KV cache and threads; changes no answer. N must divide "

@@ -20,7 +20,7 @@ int session_open(struct session *s, const struct options *o, struct error *e)
 	config.guard = &s->guard.guard.table;
 	s->guard.variant = config.variant.name;
 	if (status == 0)
-		status = engine_open(&config, &s->engine, e);
+		status = engine_options_open(o, &config, &s->engine, e);
 	if (status == 0)
 		s->text = engine_own_text(s->engine, &s->no_text);
 	free(model);

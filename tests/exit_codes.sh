@@ -60,6 +60,13 @@ head -c 20000 "$db" >"$work/broken.db"
 expect 0 "a variant against itself passes" gate bf16/bf16 1
 expect 1 "more is lost than was tolerated" gate int4/bf16 0.01
 expect 2 "no such variant" gate int5/bf16 1
+expect 2 "no such CUDA device, or no CUDA" "$assay" generate --backend cuda --device 1023 --prompt x
+grep -qE 'no CUDA device|this machine has|this build has no CUDA backend' "$work/err" || {
+	echo "NOT OK: what is missing is not named"
+	cat "$work/err"
+	failures=$((failures + 1))
+}
+expect 2 "a CUDA device for the CPU" "$assay" generate --device 1 --prompt x
 expect 3 "the drop lies at the margin" gate int4/bf16 "$points"
 expect 4 "a damaged store" "$assay" gate --baseline "$work/broken.db:1:bf16/bf16" --candidate "$db:1:bf16/bf16"
 expect 5 "an empty file of answers" "$assay" gate --db "$db" --baseline latest:bf16/bf16 --candidate "$work/nothing.jsonl"

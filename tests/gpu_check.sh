@@ -1,44 +1,152 @@
 #!/bin/sh
-# Builds the CUDA kernels and their cases with nvcc, runs the cases on the GPU and measures the kernels.
-#   tests/gpu_check.sh [--bandwidth GB/s] [--tensor TFLOP/s] [--fma TFLOP/s]      the device's peaks, for shares of them
-# Needs nvcc (NVCC, PATH or /usr/local/cuda/bin) and a C compiler (CC), nothing else. Builds in BUILD_DIR (build-gpu).
-# Exit code: 0, 1 where something fails, 77 where it could only be built, or not even that.
+# The CUDA backend on a GPU: are its numbers right, and how near do they come to what the device can do.
+#   tests/gpu_check.sh pack BUILD FOLDER   where assay is built with CUDA: gathers all that the check needs, at most 64 MiB
+#   FOLDER/gpu_check.sh run [OUT.json]     on a machine with a GPU and nothing else: at most 8 minutes; JSON (default
+#                                          standard output) with what was measured, and nothing that was not
+# Exit code of run: 0, 1 where something fails, 77 without a GPU.
 set -eu
-cd "$(dirname "$0")/.."
-out=${BUILD_DIR:-build-gpu}
-nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-if ! command -v "$nvcc" >/dev/null; then
-	echo "no nvcc: nothing built"
-	exit 77
-fi
-mkdir -p "$out"
-rm -f "$out"/*.o "$out/gpu_check"
 
-kernel_flags="-std=c++17 -O3 -arch=sm_90a --fmad=false -Werror all-warnings -Xcompiler -Wall,-Wextra"
-host_flags="-std=c++17 -O2 -Xcompiler -Wall,-Wextra,-ffp-contract=off"
-c_flags="-std=gnu17 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -include engine/base/banned.h"
+limit_bytes=$((64 << 20))
+limit_seconds=480
 
-# Objects that are made side by side, each group as long as its slowest.
-pids=
-for file in cuda/attend.cu cuda/linear_bf16.cu cuda/rmsnorm.cu; do
-	"$nvcc" $kernel_flags -I. -c "$file" -o "$out/$(basename "$file" .cu).o" &
-	pids="$pids $!"
-done
-for file in tests/cuda_cases/*.cpp tests/cuda_on_gpu/*.cpp; do
-	"$nvcc" $host_flags -I. -c "$file" -o "$out/$(basename "$file" .cpp).o"
-done
-for file in engine/base/buf engine/base/det_math engine/base/error engine/base/quant engine/base/utf8 \
-	engine/cpu/pack engine/cpu/ref; do
-	"${CC:-cc}" $c_flags -I. -c "$file.c" -o "$out/c_$(basename "$file").o"
-done
-for pid in $pids; do
-	wait "$pid"
-done
-"$nvcc" -arch=sm_90a "$out"/*.o -o "$out/gpu_check"
+fail() {
+	echo "gpu_check.sh: $*" >&2
+	exit 1
+}
 
-status=0
-timeout 420 "$out/gpu_check" "$@" || status=$?
-if [ "$status" = 124 ]; then
-	echo "stopped after 7 minutes"
-fi
-exit "$status"
+# ---- pack ----
+
+# Shared libraries of a program but the C library's own and the driver's: those are the machine's.
+libraries_of() {
+	ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' |
+		grep -Ev '/(libc|libm|libdl|librt|libpthread|libcuda)\.so' || true
+}
+
+pack() {
+	build=$1 folder=$2
+	source=$(cd "$(dirname "$0")/.." && pwd)
+	grep -q cuda_on_gpu/cuda_cases "$build/build.ninja" ||
+		fail "$build has no CUDA backend with tests: configure it with -Dcuda=enabled -Dtests=enabled"
+	ninja -C "$build" assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare
+	rm -rf "$folder"
+	mkdir -p "$folder/lib"
+	cp "$0" "$folder/gpu_check.sh"
+	for program in assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare; do
+		cp "$build/$program" "$folder/"
+		libraries_of "$build/$program" | while read -r library; do cp -L "$library" "$folder/lib/"; done
+	done
+	strip "$folder/assay" "$folder/cuda_cases" "$folder/cuda_compare"
+	cp -r "$source/datasets/pocket/model" "$folder/pocket"
+	cat >"$folder/billion.json" <<'END'
+{"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 32000,
+"max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
+"torch_dtype": "bfloat16"}
+END
+	bytes=$(du -sb "$folder" | cut -f1)
+	[ "$bytes" -le "$limit_bytes" ] || fail "$folder holds $bytes bytes, at most $limit_bytes travel"
+	echo "$folder: $bytes bytes"
+}
+
+# ---- run ----
+
+# seconds_left CAP: what this part may take.
+seconds_left() {
+	left=$((started + limit_seconds - $(date +%s)))
+	[ "$left" -lt "$1" ] || left=$1
+	echo "$left"
+}
+
+# part NAME CAP COMMAND...: runs the command, adds its JSON (or why there is none) to the report.
+part() {
+	name=$1 cap=$2
+	shift 2
+	seconds=$(seconds_left "$cap") before=$(date +%s) code=0
+	if [ "$seconds" -lt 5 ]; then
+		code=124
+	else
+		timeout "$seconds" "$@" >"$work/out" 2>"$work/err" || code=$?
+	fi
+	took=$(($(date +%s) - before))
+	printf ',\n"%s": {"command": "%s", "seconds": %d, "exit_code": %d' "$name" "$(plain "$*")" "$took" "$code" >>"$report"
+	if [ "$code" -ne 0 ]; then
+		failed=1
+		printf ', "error": "%s"' "$(plain "$(tail -c 600 "$work/err" | tr '\n' ' ')")" >>"$report"
+	fi
+	case $(head -c 1 "$work/out" 2>/dev/null) in
+	'[' | '{')
+		printf ', "result":\n' >>"$report"
+		cat "$work/out" >>"$report"
+		;;
+	*) [ ! -s "$work/out" ] || printf ', "output": "%s"' "$(plain "$(tail -c 2000 "$work/out" | tr '\n' ';')")" >>"$report" ;;
+	esac
+	printf '}' >>"$report"
+	: >"$work/out"
+	echo "$name: exit code $code, $took s" >&2
+}
+
+# Text that may stand between the quotes of JSON.
+plain() {
+	printf '%s' "$1" | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g'
+}
+
+# bench NAME CAP OPTION...: a part; shares of what the device can do stand in it.
+bench() {
+	name=$1 cap=$2
+	shift 2
+	part "$name" "$cap" "$here/assay" bench --backend cuda --random-weights "$here/billion.json" --kv-memory 8GiB \
+		--max-batch-tokens 4096 --concurrency 1,16,64 --input 512 --output 64 --repeat 2 --db "$work/db" --json "$@"
+}
+
+run() {
+	here=$(cd "$(dirname "$0")" && pwd)
+	out=${1:-}
+	work=$(mktemp -d)
+	report=$work/report started=$(date +%s) failed=0
+	trap 'rm -rf "$work"' EXIT
+	LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	export LD_LIBRARY_PATH
+	code=0
+	"$here/assay" bench --machine --backend cuda --json >"$work/machine" 2>"$work/err" || code=$?
+	if [ "$code" -ne 0 ]; then
+		cat "$work/err" >&2
+		exit $((code == 2 ? 77 : 1))
+	fi
+	printf '{"date": "%s", "machine":\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >"$report"
+	cat "$work/machine" >>"$report"
+
+	part cases 100 "$here/cuda_cases"
+	if command -v compute-sanitizer >/dev/null; then
+		part sanitizer 60 compute-sanitizer --error-exitcode 1 "$here/cuda_cases" --small
+	else
+		printf ',\n"sanitizer": {"error": "no compute-sanitizer on this machine"}' >>"$report"
+	fi
+	part pocket 60 "$here/cuda_compare" "$here/pocket" bf16/f32 bf16/bf16 bf16/fp8 fp8/fp8 fp8w/bf16 int4g64/bf16
+	part billion 100 "$here/cuda_compare" --random "$here/billion.json" bf16/bf16 fp8/fp8 int4/fp8
+	bench bench 70 --variant bf16/bf16 --variant fp8/fp8 --variant int4/fp8
+	bench guard 40 --variant bf16/bf16 --guard pages
+	bench library 40 --variant bf16/bf16 --gemm library
+	part overhead 40 "$here/assay" overhead --backend cuda --model "$here/pocket" --arms pages --blocks 4 \
+		--db "$work/db" --json
+	part kernels 60 "$here/cuda_cases" --measure
+	printf ',\n"seconds": %d, "failed": %s}\n' "$(($(date +%s) - started))" "$([ "$failed" = 0 ] && echo false || echo true)" \
+		>>"$report"
+	if [ -n "$out" ]; then
+		cp "$report" "$out"
+	else
+		cat "$report"
+	fi
+	exit "$failed"
+}
+
+case ${1:-} in
+pack)
+	[ $# -eq 3 ] || fail "usage: $0 pack BUILD FOLDER"
+	pack "$2" "$3"
+	;;
+run)
+	shift
+	run "$@"
+	;;
+*) fail "usage: $0 pack BUILD FOLDER | run [OUT.json]" ;;
+esac

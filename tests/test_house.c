@@ -234,7 +234,8 @@ static void become_compiler(const int input[2], const int output[2])
 	close(output[0]);
 	close(output[1]);
 	execlp(TEST_COMPILER, TEST_COMPILER, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-		"-fsyntax-only", "-DSOURCE_DIR=\".\"", "-DASSAY_PROGRAM=\".\"", "-I", SOURCE_DIR, "-x", "c", "-", (char *)NULL);
+		"-fsyntax-only", "-DSOURCE_DIR=\".\"", "-DASSAY_PROGRAM=\".\"", "-I", SOURCE_DIR, "-I",
+		SOURCE_DIR "/tests/cuda_on_cpu" /* in place of CUDA's headers */, "-x", "c", "-", (char *)NULL);
 	_exit(127);
 }
 

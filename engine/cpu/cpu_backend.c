@@ -95,6 +95,11 @@ static void cpu_weight_free(struct backend *b, struct weight *w)
 	weight_free_cpu(w);
 }
 
+static void cpu_batch_begin(struct backend *b)
+{
+	(void)b;
+}
+
 static int cpu_finish(struct backend *b, struct error *e)
 {
 	struct cpu_backend *c = self(b);
@@ -507,6 +512,7 @@ static const struct backend_ops cpu_ops = {
 	.name = "cpu",
 	.numerics = "cpu-f32-1",
 	.destroy = cpu_destroy,
+	.batch_begin = cpu_batch_begin,
 	.finish = cpu_finish,
 	.alloc = cpu_alloc,
 	.free = cpu_free,

@@ -16,11 +16,11 @@ struct product_kernels {
 static inline void product_run(const struct product_kernels *kernels, const struct weight *w, const float *x,
 	int n_tokens, float *amax, float *y)
 {
-	struct linear_args linear = {.weight = w, .x = x, .n_tokens = n_tokens, .y = y};
+	/* in order, so that C++ reads it too */
+	const struct linear_args linear = {w, x, n_tokens, w->quantize_input ? amax : NULL, NULL, NULL, y, 0, 0, NULL};
 	if (w->quantize_input) {
-		row_amax_ref(
-			&(struct row_amax_args){.x = x, .n_tokens = n_tokens, .columns = w->columns, .amax = amax});
-		linear.amax = amax;
+		const struct row_amax_args largest = {x, n_tokens, w->columns, amax};
+		row_amax_ref(&largest);
 	}
 	kernels->linear(kernels->context, &linear);
 }

@@ -272,6 +272,7 @@ int forward(
 	struct forward_buffers *buf = &m->buffers;
 	struct backend *b = m->backend;
 
+	b->ops->batch_begin(b);
 	b->ops->embed(b,
 		&(struct embed_args){.table = m->weights.embedding,
 			.format = m->weights.embedding_format,

@@ -36,12 +36,12 @@ int ranks_open(struct ranks *g, int size, int threads, struct backend *const *ba
 void ranks_close(struct ranks *g)
 {
 	thread_pool_delete(g->threads);
-	for (int r = 0; r < g->size; r++) {
-		if (g->backends[r])
-			g->backends[r]->ops->destroy(g->backends[r]);
+	for (int r = 0; r < g->size; r++)
 		if (g->comms[r])
 			g->comms[r]->ops->destroy(g->comms[r]);
-	}
+	for (int r = 0; r < g->size; r++) /* after the comms, which may work in a backend's stream */
+		if (g->backends[r])
+			g->backends[r]->ops->destroy(g->backends[r]);
 	*g = (struct ranks){0};
 }
 

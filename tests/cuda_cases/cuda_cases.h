@@ -20,7 +20,9 @@ struct cuda_case_group {
 	int (*run)(int i, bool exact, struct error *e);
 };
 
-extern const struct cuda_case_group rmsnorm_cases, linear_cases, attend_cases;
+extern const struct cuda_case_group rmsnorm_cases, attend_cases;
+extern const struct cuda_case_group input_cases, linear_cases, head_linear_cases, experts_cases;
+extern const struct cuda_case_group rows_cases, route_cases, logits_cases;
 extern const struct cuda_case_group qkv_cases, page_cases, latent_cases;
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The runtime of the stand-in: fibers, their turns, barriers, copies. */
+/* The runtime of the stand-in: fibers, their turns, barriers, copies. Streams and memory: streams.cpp. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +145,9 @@ static struct {
 	int before;    /* the fiber that ran before this one */
 	int last_done; /* thread that ended last, -1: none */
 	struct barrier barrier;
+	bool watching; /* barriers */
+	int passed;    /* barrier that lets threads pass, -1: none */
+	std::vector<site> barriers;
 	uint64_t runnable[THREADS_MAX / 64]; /* one bit a thread */
 	const std::function<void()> *kernel;
 	unsigned char *shared;
@@ -293,8 +296,46 @@ static void barrier_wait(struct barrier *b, int first, int n, fiber_state state,
 	fiber_leave();
 }
 
+void cuda_on_cpu_watch_barriers(int passed)
+{
+	gpu.watching = true;
+	gpu.passed = passed;
+}
+
+int cuda_on_cpu_barrier_count(void)
+{
+	return (int)gpu.barriers.size();
+}
+
+const char *cuda_on_cpu_barrier_file(int i)
+{
+	return gpu.barriers[(size_t)i].file;
+}
+
+int cuda_on_cpu_barrier_line(int i)
+{
+	return gpu.barriers[(size_t)i].line;
+}
+
+/* Whether the barrier at that place lets its threads pass. */
+static bool barrier_passed(const char *file, int line)
+{
+	int i = 0;
+	if (!gpu.watching)
+		return false;
+	for (const site &known : gpu.barriers) {
+		if (known.line == line && strcmp(known.file, file) == 0)
+			return i == gpu.passed;
+		i++;
+	}
+	gpu.barriers.push_back({file, line});
+	return i == gpu.passed;
+}
+
 void cuda_on_cpu_block_barrier(const char *file, int line)
 {
+	if (barrier_passed(file, line))
+		return;
 	if (gpu.last_done >= 0) {
 		gpu.fibers[gpu.running].where = {file, line};
 		fail_ended(gpu.running, gpu.last_done);
@@ -304,6 +345,8 @@ void cuda_on_cpu_block_barrier(const char *file, int line)
 
 const void *cuda_on_cpu_warp_exchange(const void *own, size_t bytes, unsigned mask, const char *file, int line)
 {
+	if (bytes == 0 && barrier_passed(file, line))
+		return NULL;
 	fiber *f = &gpu.fibers[gpu.running];
 	warp *w = &gpu.warps[gpu.running / LANES];
 	/* Two sets of deposits: a lane that is early for the next exchange leaves alone what others still read. */
@@ -335,8 +378,7 @@ void cuda_on_cpu_copy_async(void *to, const void *from, size_t size, size_t byte
 			misaligned ? "is not aligned" : "to outside shared memory");
 		fiber_leave();
 	}
-	const bool at_once = gpu.seed == 1 || (gpu.seed > 1 && random_next() % 2 == 0);
-	if (at_once) {
+	if (cuda_on_cpu_at_once()) {
 		copy_do(c);
 		return;
 	}
@@ -432,31 +474,29 @@ static std::vector<unsigned> block_order(unsigned n)
 	return order;
 }
 
-static bool configuration_allowed(const void *kernel, size_t shared_bytes)
+static bool configuration_allowed(const void *kernel, const dim3 &grid, const dim3 &block, size_t shared_bytes)
 {
 	size_t most = 48 * 1024;
 	for (const auto &a : gpu.allowed)
 		if (a.first == kernel)
 			most = (size_t)a.second;
-	const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
-	if (threads > 0 && threads <= THREADS_MAX && threads % LANES == 0 && gridDim.x && gridDim.y &&
-		gridDim.y < 65536 && gridDim.z && gridDim.z < 65536 && shared_bytes <= most)
+	const unsigned threads = block.x * block.y * block.z;
+	if (threads > 0 && threads <= THREADS_MAX && threads % LANES == 0 && grid.x && grid.y && grid.y < 65536 &&
+		grid.z && grid.z < 65536 && shared_bytes <= most)
 		return true;
-	fail(cudaErrorInvalidConfiguration, "grid %u x %u x %u of %u threads with %zu bytes of shared memory",
-		gridDim.x, gridDim.y, gridDim.z, threads, shared_bytes);
+	gpu.failed = false;
+	fail(cudaErrorInvalidConfiguration, "grid %u x %u x %u of %u threads with %zu bytes of shared memory", grid.x,
+		grid.y, grid.z, threads, shared_bytes);
 	return false;
 }
 
-void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t,
-	const std::function<void()> &thread)
+static void grid_run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
 {
 	gridDim = grid;
 	blockDim = block;
 	for (int i = 0; gpu.failed && i < THREADS_MAX && gpu.fibers[i].stack; i++)
 		STACK_FORGET(gpu.fibers[i].stack, gpu.fibers[i].stack_bytes);
 	gpu.failed = false;
-	if (!configuration_allowed(kernel, shared_bytes))
-		return;
 	gpu.kernel = &thread;
 	gpu.n_threads = (int)(block.x * block.y * block.z);
 	gpu.shared_bytes = shared_bytes;
@@ -471,6 +511,19 @@ void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared
 			break;
 	}
 	free(gpu.shared);
+}
+
+void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+	const std::function<void()> &thread)
+{
+	if (!configuration_allowed(kernel, grid, block, shared_bytes))
+		return;
+	cuda_on_cpu_stream_add(stream, [=] { grid_run(grid, block, shared_bytes, thread); });
+}
+
+bool cuda_on_cpu_at_once(void)
+{
+	return gpu.seed == 1 || (gpu.seed > 1 && random_next() % 2 == 0);
 }
 
 unsigned char *cuda_on_cpu_dynamic_shared(void)
@@ -508,38 +561,17 @@ const char *cudaGetErrorString(cudaError_t error)
 		return "invalid value";
 	case cudaErrorMemoryAllocation:
 		return "out of memory";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
+	case cudaErrorNoDevice:
+		return "no CUDA-capable device is detected";
+	case cudaErrorInvalidDevice:
+		return "invalid device ordinal";
+	case cudaErrorStreamCaptureUnsupported:
+		return "operation not permitted when stream is capturing";
 	case cudaErrorInvalidConfiguration:
 	case cudaErrorLaunchFailure:
 		break;
 	}
 	return gpu.message;
-}
-
-cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-	return posix_memalign(memory, 256, bytes + !bytes) == 0 ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaFree(void *memory)
-{
-	free(memory);
-	return cudaSuccess;
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
-{
-	if (bytes > 0)
-		memcpy(to, from, bytes);
-	return cudaSuccess;
-}
-
-cudaError_t cudaMemset(void *memory, int value, size_t bytes)
-{
-	memset(memory, value, bytes);
-	return cudaSuccess;
-}
-
-cudaError_t cudaDeviceSynchronize(void)
-{
-	return cudaSuccess;
 }

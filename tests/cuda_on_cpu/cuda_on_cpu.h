@@ -5,15 +5,32 @@
 #ifndef ASSAY_TESTS_CUDA_ON_CPU_H
 #define ASSAY_TESTS_CUDA_ON_CPU_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#include "engine/base/error.h"
+
 /* Seed 0: threads in ascending order, copies as late as possible. Seed 1: descending, copies at once. Others: by
  * chance. */
 void cuda_on_cpu_seed(uint64_t seed);
+
+/* How many devices there are (1; -1: no driver), and how much memory may be allocated (all). */
+void cuda_on_cpu_device(int devices, size_t memory);
+
+/* Graphs launched so far. */
+int cuda_on_cpu_graph_launches(void);
+
+/* Planted races: while barriers are watched, the places of the source with one (__syncthreads, __syncwarp) are numbered
+ * as kernels come to them, and the one of that number lets its threads pass; -1: none. */
+void cuda_on_cpu_watch_barriers(int passed);
+int cuda_on_cpu_barrier_count(void);
+const char *cuda_on_cpu_barrier_file(int i);
+int cuda_on_cpu_barrier_line(int i);
 
 /* Kernels with one known fault each, and sound ones: is the fault noticed? */
 struct shim_case {
@@ -29,6 +46,17 @@ enum { SHIM_CASE_VALUES = 128 };
 
 extern const struct shim_case shim_cases[];
 extern const int shim_case_count;
+
+/* The matrix products with one fault each, and sound: the bits must be those of the product as it is where nothing is
+ * wrong, and others under some seed where something is. */
+struct planted_faults {
+	int count;
+	const char *(*name)(int i);
+	bool (*wrong)(int i);
+	int (*run)(int i, struct error *e); /* 0: the same bits */
+};
+
+extern const struct planted_faults planted_faults;
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tests/cuda_on_cpu/cuda_runtime_api.h"
+
 /* ---- language ---- */
 
 #define __global__
@@ -35,6 +37,14 @@ struct alignas(8) float2 {
 
 struct alignas(16) float4 {
 	float x, y, z, w;
+};
+
+struct alignas(8) uint2 {
+	uint32_t x, y;
+};
+
+struct alignas(16) uint4 {
+	uint32_t x, y, z, w;
 };
 
 static inline float2 make_float2(float x, float y)
@@ -168,36 +178,34 @@ void cuda_on_cpu_copy_wait(int pending);
 
 /* ---- host side ---- */
 
-typedef struct cuda_on_cpu_stream *cudaStream_t;
-
-enum cudaError_t {
-	cudaSuccess = 0,
-	cudaErrorInvalidValue = 1,
-	cudaErrorMemoryAllocation = 2,
-	cudaErrorInvalidConfiguration = 9,
-	cudaErrorLaunchFailure = 719,
-};
-
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-
-cudaError_t cudaMalloc(void **memory, size_t bytes);
-cudaError_t cudaFree(void *memory);
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
-cudaError_t cudaMemset(void *memory, int value, size_t bytes);
-cudaError_t cudaDeviceSynchronize(void);
-/* Of the launches since the last call. */
-cudaError_t cudaGetLastError(void);
-/* For cudaErrorLaunchFailure: what the last launch that failed did wrong. */
-const char *cudaGetErrorString(cudaError_t error);
-
 cudaError_t cuda_on_cpu_allow_shared(const void *kernel, int bytes);
 template <class Kernel> static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int value)
 {
 	return cuda_on_cpu_allow_shared(reinterpret_cast<const void *>(kernel), value);
 }
 
-/* Runs all blocks to their end, or to the first error. thread is one thread's call of the kernel. */
+/* One thread's call of a kernel, with the arguments as they are now. */
+template <class... Parameters> struct cuda_on_cpu_call {
+	void (*kernel)(Parameters...);
+	std::function<void()> with(Parameters... arguments) const
+	{
+		auto *const called = kernel;
+		return [=] { called(arguments...); };
+	}
+};
+
+template <class... Parameters>
+static inline cuda_on_cpu_call<Parameters...> cuda_on_cpu_call_of(void (*kernel)(Parameters...))
+{
+	return {kernel};
+}
+
+/* The stream's next piece of work: done now, later, or kept in a graph. */
+void cuda_on_cpu_stream_add(cudaStream_t stream, const std::function<void()> &work);
+/* Whether what may be done now or later is done now. */
+bool cuda_on_cpu_at_once(void);
+
+/* Runs all blocks to their end, or to the first error, when the stream comes to it. */
 void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
 	const std::function<void()> &thread);
 unsigned char *cuda_on_cpu_dynamic_shared(void);

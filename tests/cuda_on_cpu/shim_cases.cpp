@@ -242,6 +242,71 @@ static void sound_mma(float *out)
 	out[threadIdx.x] = wrong;
 }
 
+/* a[row][k] = row mod 5 + k mod 7, b[k][column] = k mod 4 - column mod 3, by both ways that there are. */
+template <void (*multiply)(float[4], const uint32_t[4], const uint32_t[2])> static void sound_mma_e4m3(float *out)
+{
+	const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t a[4] = {}, b[2] = {};
+	float c[4] = {100.0f, 100.0f, 100.0f, 100.0f};
+	for (int byte = 0; byte < 4; byte++) {
+		for (int i = 0; i < 4; i++) {
+			const int row = g + i % 2 * 8, k = 4 * t + i / 2 * 16 + byte;
+			a[i] |= e4m3_narrow((float)(row % 5 + k % 7)) << 8 * byte;
+		}
+		for (int i = 0; i < 2; i++)
+			b[i] |= e4m3_narrow((float)((4 * t + byte) % 4 - g % 3)) << 8 * byte;
+	}
+	multiply(c, a, b);
+	float wrong = 0.0f;
+	for (int i = 0; i < 4; i++) {
+		const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+		int sum = 100;
+		for (int k = 0; k < 32; k++)
+			sum += (row % 5 + k % 7) * (k % 4 - column % 3);
+		wrong += c[i] == (float)sum ? 0.0f : 1.0f;
+	}
+	out[threadIdx.x] = wrong;
+}
+
+/* Codes t and t + 128, and what is round the middle between a code and the next. */
+static void sound_e4m3(float *out)
+{
+	int wrong = 0;
+	for (uint32_t code = threadIdx.x; code < 256; code += N) {
+		const float value = e4m3_to_float((uint8_t)code), next = e4m3_to_float((uint8_t)(code + 1));
+		const float middle = (value + next) / 2.0f;
+		wrong += float_bits(e4m3_widen(code)) != float_bits(value);
+		for (float x : {value, middle, nextafterf(middle, 0.0f), nextafterf(middle, 1e3f), value * 1e30f})
+			wrong += e4m3_narrow(x) != float_to_e4m3(x);
+	}
+	out[threadIdx.x] = (float)wrong;
+}
+
+/* Every code but NaN, and every value of 4 bits, as pairs of bf16. */
+static void sound_widening(float *out)
+{
+	const uint32_t t = threadIdx.x, codes = t | (t ^ 0x80u) << 8 | (t / 2) << 16 | 0x81u << 24;
+	uint32_t pair[4];
+	int wrong = 0;
+	if (t == 0x7f) {
+		out[t] = 0.0f;
+		return;
+	}
+	e4m3_quad_widen(codes, pair);
+	for (int i = 0; i < 4; i++) {
+		const float2 both = bf16_pair_widen(pair[i / 2]);
+		wrong += float_bits(i % 2 ? both.y : both.x) != float_bits(e4m3_to_float((uint8_t)(codes >> 8 * i)));
+	}
+	const uint32_t word = t * 0x01234567u ^ 0x89abcdefu;
+	int4_octet_widen(word, pair);
+	for (int i = 0; i < 4; i++) {
+		const float2 both = bf16_pair_widen(pair[i]);
+		wrong += both.x != (float)((int)(word >> 4 * i & 15u) - 8);
+		wrong += both.y != (float)((int)(word >> (16 + 4 * i) & 15u) - 8);
+	}
+	out[t] = (float)wrong;
+}
+
 /* ---- the table ---- */
 
 static float reversed(int i)
@@ -284,6 +349,10 @@ extern "C" const struct shim_case shim_cases[] = {
 	{"shuffles", NULL, run<sound_shuffles>, one},
 	{"atomics", NULL, run<sound_atomics>, sum_most_first},
 	{"mma", NULL, run<sound_mma>, zero},
+	{"mma of e4m3", NULL, run<sound_mma_e4m3<mma_e4m3>>, zero},
+	{"mma of e4m3 in steps of bf16", NULL, run<sound_mma_e4m3<mma_e4m3_widened>>, zero},
+	{"e4m3", NULL, run<sound_e4m3>, zero},
+	{"e4m3 and int4 to bf16", NULL, run<sound_widening>, zero},
 	{"no barrier before a read", "", run<no_barrier_before_read>, reversed},
 	{"no barrier before a write", "", run<no_barrier_before_write>, reversed_twice},
 	{"barrier of a warp for that of a block", "", run<warp_instead_of_block>, reversed},

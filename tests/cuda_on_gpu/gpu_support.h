@@ -8,13 +8,9 @@ extern "C" {
 
 #include "engine/base/error.h"
 
-/* What the device can do at most, as its maker or a measurement says; 0: not known, no share is printed. */
-struct gpu_peaks {
-	double bytes_per_s, tensor_flops_per_s, fma_flops_per_s;
-};
-
-/* Times each kernel over sizes that fill the device and prints a line for each. 0, or a negative code. */
-int gpu_measure(const struct gpu_peaks *peaks, struct error *e);
+/* Measures what the device can do, then times each kernel over sizes that fill it and prints a line for each. 0, or a
+ * negative code. */
+int gpu_measure(struct error *e);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cuda/cuda_backend.h"
 #include "cuda/kernels.cuh"
-#include "cuda/weight_layout.h"
 #include "engine/base/number.h"
 #include "tests/cuda_cases/case_support.cuh"
 #include "tests/cuda_on_gpu/gpu_support.h"
@@ -13,6 +13,11 @@ enum { WARM_UP = 5, SAMPLES = 15, LAUNCHES = 8 };
 
 /* Inputs are taken in turn from so many bytes, so that the L2 cache does not hold them from the launch before. */
 static const double ROTATION_BYTES = 512e6;
+
+/* What the device can do. */
+struct gpu_peaks {
+	double bytes_per_s, tensor_flops_per_s;
+};
 
 /* ---- random memory ---- */
 
@@ -145,37 +150,38 @@ static int measure_rmsnorm(const struct gpu_peaks *peaks, int n_tokens, int hidd
 		&seconds, e));
 	char what[128];
 	snprintf(what, sizeof(what), "rmsnorm T %d, H %d", n_tokens, hidden);
-	print_line(what, seconds, 8.0 * (double)n + 4.0 * hidden, peaks->bytes_per_s, 4.0 * (double)n,
-		peaks->fma_flops_per_s);
+	print_line(what, seconds, 8.0 * (double)n + 4.0 * hidden, peaks->bytes_per_s, 4.0 * (double)n, 0.0);
 	return 0;
 }
 
-static int measure_linear(const struct gpu_peaks *peaks, const rotation &w, int n_tokens, int rows, int columns,
-	int parts, struct error *e)
+static int measure_linear(
+	const struct gpu_peaks *peaks, const rotation &w, const struct weight *shape, int n_tokens, struct error *e)
 {
-	const double m = n_tokens, n = rows, k = columns;
-	const rotation x((size_t)n_tokens * (size_t)columns, VALUES_F32);
-	device_array<float> y((size_t)n_tokens * (size_t)rows);
+	const double m = n_tokens, n = shape->rows, k = shape->columns;
+	const rotation x((size_t)n_tokens * (size_t)shape->columns, VALUES_F32);
+	const device_array<float> amax(std::vector<float>((size_t)n_tokens, 1.0f));
+	const device_array<float> scales(std::vector<float>((size_t)shape->rows + 8, 0.01f));
+	device_array<float> y((size_t)n_tokens * (size_t)shape->rows);
+	device_array<uint8_t> workspace(linear_workspace(shape, n_tokens) + 1);
 	double seconds;
 	TRY(measure_seconds(
 		[&](int launch, struct error *error) {
-			struct weight weight = {};
-			weight.format = WEIGHT_BF16;
-			weight.rows = rows;
-			weight.columns = columns;
-			weight.parts = parts;
+			struct weight weight = *shape;
 			weight.data = w.of(launch);
+			weight.scales = scales.data;
 			struct linear_args a = {};
 			a.weight = &weight;
 			a.x = static_cast<float *>(x.of(launch));
 			a.n_tokens = n_tokens;
+			a.amax = weight.quantize_input ? amax.data : NULL;
 			a.y = y.data;
-			return linear_bf16_launch(&a, 0, error);
+			return linear_launch(&a, workspace.data, 0, error);
 		},
 		&seconds, e));
 	char what[128];
-	snprintf(what, sizeof(what), "linear_bf16 M %d, N %d, K %d, %d parts", n_tokens, rows, columns, parts);
-	print_line(what, seconds, 2.0 * n * k + 4.0 * m * (n + k), peaks->bytes_per_s, 2.0 * m * n * k,
+	snprintf(what, sizeof(what), "linear %s%s M %d, N %d, K %d, %d parts", weight_format_name(shape->format),
+		shape->quantize_input ? " W8A8" : "", n_tokens, shape->rows, shape->columns, shape->parts);
+	print_line(what, seconds, (double)shape->bytes + 4.0 * m * (n + k), peaks->bytes_per_s, 2.0 * m * n * k,
 		peaks->tensor_flops_per_s);
 	return 0;
 }
@@ -183,12 +189,27 @@ static int measure_linear(const struct gpu_peaks *peaks, const rotation &w, int 
 static int measure_linears(const struct gpu_peaks *peaks, struct error *e)
 {
 	static const struct {
+		enum weight_format format;
+		bool quantize_input;
+	} formats[] = {{WEIGHT_BF16, false}, {WEIGHT_E4M3, true}, {WEIGHT_E4M3, false}};
+	static const struct {
 		int rows, columns, parts;
 	} shapes[] = {{4096, 4096, 8}, {28672, 4096, 1}, {4096, 14336, 8}};
-	for (const auto &s : shapes) {
-		const rotation w((size_t)s.rows * (size_t)weight_stride_bf16(s.columns), VALUES_BF16);
-		for (int n_tokens : {1, 16, 64, 256, 4096})
-			TRY(measure_linear(peaks, w, n_tokens, s.rows, s.columns, s.parts, e));
+	for (const auto &f : formats) {
+		const bool wide = f.format == WEIGHT_BF16;
+		for (const auto &s : shapes) {
+			const size_t values = (size_t)s.rows * (size_t)s.columns; /* whole panels and tiles */
+			const rotation w(values, wide ? VALUES_BF16 : VALUES_E4M3);
+			struct weight shape = {};
+			shape.format = f.format;
+			shape.quantize_input = f.quantize_input;
+			shape.rows = s.rows;
+			shape.columns = s.columns;
+			shape.parts = s.parts;
+			shape.bytes = values * (wide ? 2 : 1);
+			for (int n_tokens : {1, 16, 64, 256, 4096})
+				TRY(measure_linear(peaks, w, &shape, n_tokens, e));
+		}
 	}
 	return 0;
 }
@@ -245,12 +266,15 @@ static int measure_attend(const struct gpu_peaks *peaks, const struct attend_sha
 	snprintf(what, sizeof(what), "attend %s B %d, %d of %d tokens, %d/%d heads of %d", name, s->n_sequences,
 		s->n_new, s->length, s->n_heads, s->n_kv_heads, s->head_dim);
 	print_line(what, seconds, cache + 8.0 * n_tokens * row, peaks->bytes_per_s, 4.0 * s->n_sequences * seen * row,
-		peaks->fma_flops_per_s);
+		0.0);
 	return 0;
 }
 
-int gpu_measure(const struct gpu_peaks *peaks, struct error *e)
+int gpu_measure(struct error *e)
 {
+	struct cuda_machine machine;
+	TRY(cuda_machine_measure(0, &machine, e));
+	const struct gpu_peaks own = {machine.copy, machine.tensor_flops}, *peaks = &own;
 	static const struct attend_shape shapes[] = {
 		/* decode, prefill, chunks */
 		{64, 1, 4096, 32, 8, 128, 16},
@@ -258,7 +282,8 @@ int gpu_measure(const struct gpu_peaks *peaks, struct error *e)
 		{1, 4096, 4096, 32, 8, 128, 16},
 		{4, 256, 4096, 9, 3, 64, 16},
 	};
-	printf("time, bytes moved at least and arithmetic; in brackets the share of the peak that was given\n");
+	printf("time, bytes moved at least and arithmetic; in brackets the share of what the device was measured to "
+	       "do\n");
 	for (int n_tokens : {1, 64, 4096})
 		TRY(measure_rmsnorm(peaks, n_tokens, 4096, e));
 	TRY(measure_linears(peaks, e));
