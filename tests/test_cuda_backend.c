@@ -648,7 +648,8 @@ void test_program_cases(Suite *suite)
 
 	TCase *engine = test_case(suite, "engine", 120);
 	tcase_add_loop_test(engine, logits_are_the_cpus, 0, COUNT(cpu_cases));
-	tcase_add_loop_test(engine, one_prompt_has_one_output_whatever_surrounds_it, 0, COUNT(bit_variants));
+	tcase_add_loop_test(
+		engine, one_prompt_has_one_output_whatever_surrounds_it, test_build_is_slow(), COUNT(bit_variants));
 	tcase_add_test(engine, graphs_give_the_same_bits);
 	tcase_add_test(engine, guards_check_what_the_device_reads);
 }
