@@ -254,6 +254,32 @@ START_TEST(graphs_give_the_same_bits)
 }
 END_TEST
 
+/* The short prompt's steps are graphs when a long one makes the products' workspace grow. */
+START_TEST(graphs_end_with_the_memory_they_name)
+{
+	struct model m = small_model();
+	struct engine *engine =
+		open_cuda(&m, "bf16/bf16", (struct engine_config){.pad_decode = true, .no_prefix_cache = true});
+	int32_t tokens[100];
+	float first[ANSWER] = {0};
+
+	for (int i = 0; i < 4; i++) {
+		int n = i == 2 ? COUNT(tokens) : 5;
+		prompt_make(tokens, n, m.vocab, 1);
+		struct engine_request request = {
+			.tokens = tokens, .n_tokens = n, .logprobs_from = -1, .max_tokens = ANSWER, .ignore_eos = true};
+		struct engine_result *r = ask(engine, &request);
+		ck_assert_int_eq(r->n_generated, ANSWER);
+		if (i == 0)
+			memcpy(first, r->logprobs, sizeof first);
+		else if (i != 2)
+			ck_assert_msg(memcmp(first, r->logprobs, sizeof first) == 0, "asked again, %d", i);
+		engine_result_free(r);
+	}
+	engine_close(engine);
+}
+END_TEST
+
 /* ---- guards ---- */
 
 struct planted {
@@ -537,6 +563,58 @@ START_TEST(rows_of_ranks_are_read_as_the_cpu_does)
 }
 END_TEST
 
+/* ---- counters ---- */
+
+enum { CACHE_PAGES = 3, CACHE_VALUES = CACHE_PAGES * 2 * 4 * 16 };
+
+/* Page 1 of a cache in f32, with some values beyond 448, to page 2 of one in fp8, for each counter a number of times. */
+static void pages_convert(struct backend *b, uint64_t counted[2])
+{
+	const struct kv_geometry geometry = {4, CACHE_PAGES, 2, 16};
+	const int32_t source = 1, target = 2;
+	float values[CACHE_VALUES];
+	struct error e = {0};
+	struct kv_layer from = {KV_F32, NULL, NULL, 1.0f, 1.0f}, to = {KV_E4M3, NULL, NULL, 1.0f, 1.0f};
+
+	for (int i = 0; i < CACHE_VALUES; i++)
+		values[i] = i % 7 == 0 ? 1000.0f : (float)i;
+	from.k = b->ops->alloc(b, sizeof values, &test_error);
+	from.v = b->ops->alloc(b, sizeof values, &test_error);
+	to.k = b->ops->alloc(b, CACHE_VALUES, &test_error);
+	to.v = b->ops->alloc(b, CACHE_VALUES, &test_error);
+	b->ops->upload(b, from.k, values, sizeof values);
+	b->ops->upload(b, from.v, values, sizeof values);
+	for (int i = 0; i < 5; i++) {
+		b->ops->copy_pages(b,
+			&(struct copy_pages_args){
+				geometry, geometry, from, to, &source, &target, 1, 3, i == 4 ? NULL : &counted[i > 0]});
+		if (i == 1)
+			ck_assert_int_eq(b->ops->finish(b, &e), 0);
+	}
+	ck_assert_int_eq(b->ops->finish(b, &e), 0);
+	b->ops->free(b, from.k);
+	b->ops->free(b, from.v);
+	b->ops->free(b, to.k);
+	b->ops->free(b, to.v);
+	b->ops->destroy(b);
+}
+
+START_TEST(clipped_values_are_counted_once)
+{
+	uint64_t cpu[2] = {10, 20}, cuda[2] = {10, 20};
+	struct backend *b;
+
+	cuda_on_cpu_seed((uint64_t)_i);
+	CHECK_OK(engine_cpu_backend(1, &b, &test_error));
+	pages_convert(b, cpu);
+	pages_convert(backend_new(&(struct cuda_options){0}), cuda);
+	ck_assert_uint_gt(cpu[0], 10);
+	ck_assert_uint_eq(cpu[1] - 20, 3 * (cpu[0] - 10));
+	ck_assert_uint_eq(cuda[0], cpu[0]);
+	ck_assert_uint_eq(cuda[1], cpu[1]);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 START_TEST(a_backend_that_cannot_open_says_why)
@@ -641,6 +719,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(host, an_array_may_be_used_again_at_once, 0, 3);
 	tcase_add_loop_test(host, a_check_behind_the_step_is_of_what_is_there, 0, 3);
 	tcase_add_loop_test(host, rows_of_ranks_are_read_as_the_cpu_does, 0, 2);
+	tcase_add_loop_test(host, clipped_values_are_counted_once, 0, 2);
 	tcase_add_test(host, a_backend_that_cannot_open_says_why);
 	tcase_add_test(host, an_engine_that_does_not_fit_says_so);
 	tcase_add_test(host, a_failed_op_is_told_by_finish);
@@ -648,7 +727,9 @@ void test_program_cases(Suite *suite)
 
 	TCase *engine = test_case(suite, "engine", 120);
 	tcase_add_loop_test(engine, logits_are_the_cpus, 0, COUNT(cpu_cases));
-	tcase_add_loop_test(engine, one_prompt_has_one_output_whatever_surrounds_it, 0, COUNT(bit_variants));
+	tcase_add_loop_test(
+		engine, one_prompt_has_one_output_whatever_surrounds_it, test_build_is_slow(), COUNT(bit_variants));
 	tcase_add_test(engine, graphs_give_the_same_bits);
+	tcase_add_test(engine, graphs_end_with_the_memory_they_name);
 	tcase_add_test(engine, guards_check_what_the_device_reads);
 }
