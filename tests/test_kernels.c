@@ -530,7 +530,8 @@ START_TEST(logits_report_what_was_asked_of_each_row)
 	struct logits_row rows[2] = {
 		{.token = 0, .target = 9, .sample = true, .top_count = 3, .top_ids = ids, .top_logprobs = top},
 		{.token = 1, .target = 3, .all_logprobs = all}};
-	b->ops->logits(b, &(struct logits_args){x, &head, N, N, rows, 2});
+	b->ops->logits(
+		b, &(struct logits_args){.x = x, .head = &head, .hidden = N, .vocab = N, .rows = rows, .n_rows = 2});
 	ck_assert_int_eq(rows[0].argmax, 5);
 	ck_assert_int_eq(rows[0].sampled, 5);
 	ck_assert_int_eq(ids[0], 5);
@@ -578,7 +579,9 @@ START_TEST(sampling_follows_the_distribution_and_its_cuts)
 	for (int i = 0; i < DRAWS; i++) {
 		struct logits_row row = {
 			.target = -1, .sample = true, .sampling = cases[_i].sampling, .position = (uint64_t)i};
-		b->ops->logits(b, &(struct logits_args){x, &head, N, N, &row, 1});
+		b->ops->logits(b,
+			&(struct logits_args){
+				.x = x, .head = &head, .hidden = N, .vocab = N, .rows = &row, .n_rows = 1});
 		count[row.sampled]++;
 	}
 	for (int i = 0; i < N; i++) {
