@@ -139,7 +139,7 @@ static void bench_open(struct bench *b, struct backend *backend, enum guard_leve
 
 	guard_init(&b->guard, &(struct guard_options){.level = level});
 	b->stride = context / PAGE + 1;
-	need(kv_pool_init(&b->pool, backend, &config, KV_BF16, PAGE,
+	need(kv_pool_init(&b->pool, &backend, 1, &config, KV_BF16, PAGE,
 		POOL_PAGES * kv_bytes_per_token(&config, KV_BF16) * PAGE, &b->guard.table, &fault_hook_none, &failure));
 	need(b->guard.table.reserve(b->pool.guard_state, MOST_REQUESTS, b->stride, &failure));
 	b->tables = memory((size_t)b->requests * (size_t)b->stride, sizeof *b->tables);
