@@ -18,7 +18,6 @@ template <class Tile> struct product_f32 {
 	__device__ __forceinline__ product_f32(const linear_operands &, const linear_block &)
 	{
 		static_assert(Tile::WARPS_N == 1, "each warp has all columns");
-		clear();
 	}
 	static __device__ __forceinline__ int first_row()
 	{

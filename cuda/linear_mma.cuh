@@ -148,7 +148,6 @@ template <class Tile, class Weights, class Input> struct product_plain : mma_sum
 
 	__device__ __forceinline__ product_plain(const linear_operands &, const linear_block &)
 	{
-		clear();
 	}
 	__device__ __forceinline__ void clear()
 	{
@@ -183,7 +182,6 @@ template <class Tile, class Input> struct product_int4 : mma_sums<Tile> {
 		group = p.first_tile / p.tiles_per_block;
 		tiles_left = p.tiles_per_block;
 		scales_fetch(p, b);
-		clear();
 	}
 	__device__ __forceinline__ void clear()
 	{
@@ -240,7 +238,6 @@ template <class Tile> struct product_w8a8 : mma_sums<Tile> {
 
 	__device__ __forceinline__ product_w8a8(const linear_operands &, const linear_block &)
 	{
-		clear();
 	}
 	__device__ __forceinline__ void clear()
 	{

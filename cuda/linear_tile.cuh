@@ -218,34 +218,35 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) linear_kernel(const l
 			stage_load<Tile, Product>(p, b, tile, end, shared + stage * layout::BYTES);
 		copy_commit();
 	}
-	int part = 0, tiles_left = p.tiles_per_part, stage = 0;
-	for (int tile = first; tile < end; tile += Tile::DEPTH) {
-		copy_wait<Tile::STAGES - 2>();
-		__syncthreads(); /* this stage is there for all, and all have left the one that is filled next */
-		const int next = tile + (Tile::STAGES - 1) * Tile::DEPTH;
-		const unsigned char *const used = shared + stage * layout::BYTES;
-		if (next < end)
-			stage_load<Tile, Product>(
-				p, b, next, end, shared + (stage == 0 ? Tile::STAGES - 1 : stage - 1) * layout::BYTES);
-		copy_commit();
-		stage = stage + 1 == Tile::STAGES ? 0 : stage + 1;
+	int tile = first, stage = 0, depth = 0;
+	const unsigned char *used = shared;
+	for (int part = 0; part < p.n_parts; part++) {
+		product.clear();
 #pragma unroll 1
-		for (int depth = 0; depth < Tile::DEPTH && tile + depth < end; depth++) {
+		for (int left = p.tiles_per_part; left > 0; left--) {
+			if (depth == 0) {
+				copy_wait<Tile::STAGES - 2>();
+				/* the stage is there for all, and all have left the one that is filled next */
+				__syncthreads();
+				const int next = tile + (Tile::STAGES - 1) * Tile::DEPTH;
+				if (next < end)
+					stage_load<Tile, Product>(p, b, next, end,
+						shared + (stage == 0 ? Tile::STAGES - 1 : stage - 1) * layout::BYTES);
+				copy_commit();
+				used = shared + stage * layout::BYTES;
+				stage = stage + 1 == Tile::STAGES ? 0 : stage + 1;
+			}
 			product.multiply(
 				used + depth * layout::X_BYTES, used + layout::W_START + depth * layout::W_BYTES);
-			tiles_left--;
-			product.tile_end(p, b, tiles_left == 0);
-			if (tiles_left > 0)
-				continue;
-			product.part_end(p, b);
-			if (!p.part_stride)
-				parts_add<Product::SUMS>(part, product.sums(), waiting);
-			part++;
-			if (p.part_stride || part == p.n_parts)
-				sums_store<Product>(p, b, p.part_stride ? part - 1 : 0, product.sums());
-			tiles_left = p.tiles_per_part;
-			product.clear();
+			product.tile_end(p, b, left == 1);
+			depth = depth + 1 == Tile::DEPTH ? 0 : depth + 1;
+			tile++;
 		}
+		product.part_end(p, b);
+		if (!p.part_stride)
+			parts_add<Product::SUMS>(part, product.sums(), waiting);
+		if (p.part_stride || part + 1 == p.n_parts)
+			sums_store<Product>(p, b, p.part_stride ? part : 0, product.sums());
 	}
 }
 
