@@ -65,10 +65,9 @@ static __device__ __forceinline__ void head_norm(float *x /* [D] */, const float
 	float sum = 0.0f;
 	for (int i = lane % 8; i < head_dim; i += 8)
 		sum = fmaf(x[i], x[i], sum);
-	for (int step = 4; step > 0; step /= 2)
+	for (int step = 4; step > 0; step /= 2) /* all lanes come here, so all have read x */
 		sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
 	const float r = 1.0f / sqrtf(sum / (float)head_dim + eps);
-	__syncwarp(); /* all have read x */
 	for (int i = lane; i < head_dim; i += WARP)
 		x[i] = weight[i] * (x[i] * r);
 	__syncwarp();
