@@ -69,6 +69,17 @@ int harness_sums_add(struct harness_sums *s, const struct store_sample *sample, 
 	return status;
 }
 
+bool harness_key_is_metric(struct str key, struct str *metric, struct str *filter)
+{
+	static const char end[] = "_stderr";
+	size_t comma = str_find(key, str_of(","), 0), n = sizeof(end) - 1;
+	if (comma == (size_t)-1 || comma == 0)
+		return false;
+	*metric = (struct str){key.data, comma};
+	*filter = (struct str){key.data + comma + 1, key.length - comma - 1};
+	return metric->length < n || memcmp(metric->data + metric->length - n, end, n) != 0;
+}
+
 /* What the harness averages where a task's configuration does not say. */
 static bool is_mean_by_default(struct str metric)
 {
@@ -109,6 +120,23 @@ static int check_mean(const struct harness_sum *sum, double reported, struct err
 	return status;
 }
 
+/* The samples of a filter may be gone as a whole; what is said of it would be stored unseen. */
+static int check_reported(const struct harness_sums *s, const struct json *results, struct error *e)
+{
+	struct str metric, filter;
+	JSON_EACH (value, results) {
+		size_t i = 0;
+		if (value->shadowed || !harness_key_is_metric(value->key, &metric, &filter))
+			continue;
+		while (i < s->count && !str_is(value->key, s->items[i].name))
+			i++;
+		if (i == s->count)
+			return error_set(e, ERR_INPUT, "the results hold \"%.*s\", and no sample does",
+				(int)(value->key.length < 200 ? value->key.length : 200), value->key.data);
+	}
+	return 0;
+}
+
 int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
 	const struct json *config, struct error *e)
 {
@@ -122,5 +150,5 @@ int harness_sums_check(const struct harness_sums *s, int64_t documents, const st
 		if (json_is(reported, JSON_NUMBER) && is_mean((struct str){sum->name, strcspn(sum->name, ",")}, config))
 			TRY(check_mean(sum, json_double(reported), e));
 	}
-	return 0;
+	return check_reported(s, results, e);
 }
