@@ -188,8 +188,11 @@ static int expected_number(const struct json *expected, double *out, struct erro
 		found = json_is(expected, JSON_STRING) && last_number(expected->text, out, e, &status);
 	if (found && isfinite(*out))
 		return 0;
-	return status < 0 ? status
-			  : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
+	if (status < 0)
+		return status;
+	return found ? error_set(e, ERR_INPUT, "\"expected\" is %.*s, expected a number that a double can hold",
+			       (int)(expected->text.length < 80 ? expected->text.length : 80), expected->text.data)
+		     : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
 }
 
 static int read_number(const struct json *doc, const struct json *expected, struct error *e)
