@@ -24,4 +24,8 @@ int harness_sums_add(struct harness_sums *s, const struct store_sample *sample, 
 int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
 	const struct json *config, struct error *e);
 
+/* Whether each group's results are the means of those of the tasks below it, by size or plain, to 1e-9. root: a results
+ * file. ERR_INPUT, naming group, metric and the values. */
+int harness_groups_check(const struct json *root, struct error *e);
+
 #endif

@@ -353,6 +353,8 @@ static int check_files(struct import *m, struct error *e)
 	if (!json_is(results, JSON_OBJECT))
 		return error_set(
 			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
+	if (harness_groups_check(m->root, e) < 0)
+		return error_prefix(e, "%s", m->path);
 	return 0;
 }
 

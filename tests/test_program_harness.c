@@ -104,13 +104,16 @@ START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
 	file_change(path_in(folder, RESULTS), "\"results\": {",
 		"\"results\": {\"all\": {\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\", \"sample_len\": 3}, "
 		"\"x\": {\"acc,none\": 1}, ");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, RESULTS ": group all",
+		"\"acc,none\" is 0.5, expected the mean of its tasks, 1.0 of 3 documents");
+	file_change(path_in(folder, RESULTS), "\"acc,none\": 0.5", "\"acc,none\": 1.0");
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT DISTINCT suite, task FROM sample ORDER BY suite", "all|arc_easy\ngsm8k|gsm8k\n");
 	expect_sql(db,
 		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = "
 		"'all'"
 		" ORDER BY task",
-		"all|all|acc,none|3|0.5|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
+		"all|all|acc,none|3|1.0|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
 }
 END_TEST
 
