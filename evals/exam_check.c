@@ -75,6 +75,8 @@ static int read_pattern(const struct json *doc, const struct json *expected, str
 	struct regex *regex;
 	const struct json *value = json_get(doc, "value");
 	TRY(read_text(doc, expected, e));
+	if (expected->text.length == 0)
+		return error_set(e, ERR_INPUT, "\"expected\" is empty: it is found in every answer");
 	if (memchr(expected->text.data, '\0', expected->text.length))
 		return error_set(e, ERR_INPUT, "\"expected\": a pattern cannot hold U+0000, write \\x00");
 	if (value && !json_is(value, JSON_STRING))

@@ -164,6 +164,7 @@ static const struct {
 	{GOOD "'check': 'number', 'expected': null", ERR_INPUT, "\"expected\" is null"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerance': -1", ERR_INPUT, "\"tolerance\": expected a number"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerance': '1'", ERR_INPUT, "\"tolerance\": expected a number"},
+	{GOOD "'check': 'regex', 'expected': ''", ERR_INPUT, "\"expected\" is empty"},
 	{GOOD "'check': 'choice', 'expected': 'K'", ERR_INPUT, "expected one letter of A to J"},
 	{GOOD "'check': 'choice', 'expected': 'AB'", ERR_INPUT, "expected one letter of A to J"},
 	{"'prompt': 'p', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"id\" is missing"},
@@ -295,7 +296,9 @@ START_TEST(files_are_found_and_named)
 	ck_assert_int_eq(suite_open("./none.jsonl", &below, &suite, &test_error), ERR_MISSING);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "exam ./none.jsonl: no such file, neither is "));
 	ck_assert_int_eq(suite_open(folder, &nothing, &suite, &test_error), ERR_USAGE);
-	ck_assert_ptr_nonnull(strstr(test_error.message, "is a folder, expected a file"));
+	ck_assert_ptr_nonnull(strstr(test_error.message, "is no plain file, expected a file"));
+	ck_assert_int_eq(suite_open("/dev/null", &nothing, &suite, &test_error), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "exam /dev/null: is no plain file"));
 	free(folder);
 	path = exam_file("mmlu_anatomy.jsonl", GOOD "'check': 'exact', 'expected': 'x'");
 	ck_assert_int_eq(suite_open(path, &nothing, &suite, &test_error), ERR_USAGE);

@@ -4,6 +4,7 @@
  * judged by exam_check.c; one cut by the length limit fails. */
 #include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "datasets/records.h"
 #include "engine/base/file.h"
@@ -238,8 +239,8 @@ static int find_file(const char *path, const char *folder, char **out, struct er
 		below = path_join(folder, path, e);
 	bool found = below && file_exists(below);
 	int status = task_text(out, e, "%s", found ? below : path);
-	if (status == 0 && !found && file_is_folder(path))
-		status = error_set(e, ERR_USAGE, "exam %s: is a folder, expected a file of JSON lines", path);
+	if (status == 0 && !found && !file_exists(path) && access(path, F_OK) == 0)
+		status = error_set(e, ERR_USAGE, "exam %s: is no plain file, expected a file of JSON lines", path);
 	else if (status == 0 && !found && !file_exists(path))
 		status = error_set(e, ERR_MISSING, "exam %s: no such file%s%s", path, below ? ", neither is " : "",
 			below ? below : "");
