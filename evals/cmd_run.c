@@ -315,9 +315,20 @@ static int dry_run(const struct run_plan *p, struct error *e)
 	return status;
 }
 
+/* --fewshot reaches only suites that have solved examples. */
+static void shots_note(struct run *r)
+{
+	int asked = r->plan.options->fewshot;
+	for (int i = 0; i < r->plan.n_suites && asked > 0; i++)
+		if (suite_fewshot(r->plan.suites[i]) == 0)
+			console_note(&r->console, "--fewshot %d: %s has no solved examples, its prompts go without",
+				asked, suite_name(r->plan.suites[i]));
+}
+
 static int run_all(struct run *r, struct error *e)
 {
 	TRY(run_plan_make(&r->plan, r->plan.options, e));
+	shots_note(r);
 	if (r->plan.options->dry_run)
 		return dry_run(&r->plan, e);
 	/* from here on there is something to finish; before, a signal ends the program at once */

@@ -86,7 +86,7 @@ int exam_tool_call_read(const struct json *doc, const struct json *expected, str
 	const struct json *tools = json_get(doc, "tools");
 	if (!json_is(tools, JSON_ARRAY) || tools->count == 0)
 		return error_set(e, ERR_INPUT, "check \"tool-call\": \"tools\" is %s, expected an array of tools",
-			json_type_name(tools));
+			json_is(tools, JSON_ARRAY) ? "empty" : json_type_name(tools));
 	if (!json_is(expected, JSON_ARRAY))
 		return fail_expected(expected, e);
 	JSON_EACH (truth, expected)

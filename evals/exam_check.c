@@ -76,6 +76,8 @@ static int read_pattern(const struct json *doc, const struct json *expected, str
 	struct regex *regex;
 	const struct json *value = json_get(doc, "value");
 	TRY(read_text(doc, expected, e));
+	if (expected->text.length == 0)
+		return error_set(e, ERR_INPUT, "\"expected\" is empty: it is found in every answer");
 	if (memchr(expected->text.data, '\0', expected->text.length))
 		return error_set(e, ERR_INPUT, "\"expected\": a pattern cannot hold U+0000, write \\x00");
 	if (value && !json_is(value, JSON_STRING))
@@ -189,8 +191,11 @@ static int expected_number(const struct json *expected, double *out, struct erro
 		found = json_is(expected, JSON_STRING) && last_number(expected->text, out, e, &status);
 	if (found && isfinite(*out))
 		return 0;
-	return status < 0 ? status
-			  : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
+	if (status < 0)
+		return status;
+	return found ? error_set(e, ERR_INPUT, "\"expected\" is %.*s, expected a number that a double can hold",
+			       (int)(expected->text.length < 80 ? expected->text.length : 80), expected->text.data)
+		     : error_set(e, ERR_INPUT, "\"expected\" is %s, expected a number", json_type_name(expected));
 }
 
 static int read_number(const struct json *doc, const struct json *expected, struct error *e)

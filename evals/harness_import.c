@@ -252,6 +252,11 @@ static int task_check(struct import *m, const struct json *counts, const struct 
 		TRY_CLEANUP(status,
 			error_set(e, ERR_INPUT, "%s holds %" PRId64 " documents, and %s says %" PRId64, path, documents,
 				m->path, expected));
+	if (json_int64(json_get(results, "sample_len"), &expected) && expected != documents)
+		TRY_CLEANUP(status,
+			error_set(e, ERR_INPUT,
+				"%s: %.*s: \"sample_len\" is %" PRId64 ", and %s holds %" PRId64 " documents", m->path,
+				STR_ARG(counts->key), expected, path, documents));
 	status = harness_sums_check(&sums, documents, results, config, e);
 	if (status < 0)
 		error_prefix(e, "%s: %.*s (samples: %s)", m->path, STR_ARG(counts->key), path);
@@ -295,18 +300,6 @@ static int tasks_each(struct import *m, visit_task *visit, struct error *e)
 
 /* ---- Results ---- */
 
-/* Splits "acc,none"; false for another key ("alias", "acc_stderr,none"). */
-static bool is_metric(struct str key, struct str *metric, struct str *filter)
-{
-	static const char end[] = "_stderr";
-	size_t comma = str_find(key, str_of(","), 0), n = sizeof(end) - 1;
-	if (comma == (size_t)-1 || comma == 0)
-		return false;
-	*metric = (struct str){key.data, comma};
-	*filter = (struct str){key.data + comma + 1, key.length - comma - 1};
-	return metric->length < n || memcmp(metric->data + metric->length - n, end, n) != 0;
-}
-
 static int result_put(struct import *m, const struct json *task, const struct json *value, struct error *e)
 {
 	struct str metric, filter;
@@ -314,7 +307,7 @@ static int result_put(struct import *m, const struct json *task, const struct js
 	int64_t n = 0;
 	int status = 0;
 
-	if (!is_metric(value->key, &metric, &filter) || !json_is(value, JSON_NUMBER))
+	if (!harness_key_is_metric(value->key, &metric, &filter) || !json_is(value, JSON_NUMBER))
 		return 0;
 	buf_printf(&key, "%.*s_stderr,%.*s", (int)metric.length, metric.data, (int)filter.length, filter.data);
 	TRY_CLEANUP(status, buf_check(&key, e));
@@ -360,6 +353,8 @@ static int check_files(struct import *m, struct error *e)
 	if (!json_is(results, JSON_OBJECT))
 		return error_set(
 			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
+	if (harness_groups_check(m->root, e) < 0)
+		return error_prefix(e, "%s", m->path);
 	return 0;
 }
 

@@ -45,8 +45,8 @@ static int read_doc_id(const struct json *line, int64_t *out, struct error *e)
 	const struct json *id = json_get(line, "doc_id");
 	if (json_is(id, JSON_NUMBER) && json_int64(id, out) && *out >= 0)
 		return 0;
-	return error_set(e, ERR_INPUT, "\"doc_id\" is %s %.*s, expected a whole number from 0", json_type_name(id),
-		STR_ARG(id ? id->text : (struct str){0}));
+	return error_set(e, ERR_INPUT, "\"doc_id\" is %s%s%.*s, expected a whole number from 0", json_type_name(id),
+		id && id->text.length ? " " : "", STR_ARG(id ? id->text : (struct str){0}));
 }
 
 static int read_hash(const struct json *line, const char *name, char out[SHA256_HEX_SIZE], struct error *e)

@@ -86,6 +86,7 @@ int main(int argc, char **argv)
 	/* What packing a matrix took goes back to the system at once: glibc would raise this bound and keep the memory. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	signal(SIGPIPE, SIG_IGN); /* a write into a closed pipe fails instead: a run is not killed by its reader */
+	signal(SIGXFSZ, SIG_IGN); /* nor by a limit on the size of files: that write fails, too, and says so */
 	int exit_code = error_exit_code(options_parse(argc, argv, &o, &e));
 	console_init(&c, &o, stdout, stderr);
 	if (exit_code != 0 && o.command && strcmp(o.command, "gate") == 0)

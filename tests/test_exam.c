@@ -149,6 +149,8 @@ static const struct {
 	{GOOD "'check': 'json-schema', 'expected': {'frob': 1}", ERR_INPUT,
 		"\"expected\": schema at its root: unknown keyword \"frob\""},
 	{GOOD "'check': 'tool-call', 'expected': []", ERR_INPUT, "\"tools\" is missing, expected an array of tools"},
+	{GOOD "'check': 'tool-call', 'expected': [], 'tools': []", ERR_USAGE,
+		"a conversation needs the model's chat template: no model is named"},
 	{GOOD "'check': 'exact'", ERR_INPUT, "\"expected\" is missing, expected string"},
 	{GOOD "'check': 'exact', 'expected': 4", ERR_INPUT, "\"expected\" is number, expected string"},
 	{GOOD "'check': 'contains', 'expected': []", ERR_INPUT, "is an empty list"},
@@ -162,6 +164,7 @@ static const struct {
 	{GOOD "'check': 'number', 'expected': null", ERR_INPUT, "\"expected\" is null"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerance': -1", ERR_INPUT, "\"tolerance\": expected a number"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerance': '1'", ERR_INPUT, "\"tolerance\": expected a number"},
+	{GOOD "'check': 'regex', 'expected': ''", ERR_INPUT, "\"expected\" is empty"},
 	{GOOD "'check': 'choice', 'expected': 'K'", ERR_INPUT, "expected one letter of A to J"},
 	{GOOD "'check': 'choice', 'expected': 'AB'", ERR_INPUT, "expected one letter of A to J"},
 	{"'prompt': 'p', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"id\" is missing"},
@@ -191,7 +194,10 @@ static const struct {
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': 1e999", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'exact', 'expected': 'x', 'max_tokens': '7'", ERR_INPUT, "column \"max_tokens\""},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerance': 1e999", ERR_INPUT, "\"tolerance\": expected a number"},
-	{GOOD "'check': 'number', 'expected': 1e999", ERR_INPUT, "\"expected\" is number, expected a number"},
+	{GOOD "'check': 'number', 'expected': 1e999", ERR_INPUT, "\"expected\" is 1e999, expected a number that a"},
+	{GOOD "'check': 'number', 'expected': '1e999'", ERR_INPUT, "\"expected\" is 1e999, expected a number that a"},
+	{GOOD "'check': 'exact', 'expected': 'x', 'expected': 'y'", ERR_INPUT, "key \"expected\" stands there twice"},
+	{"'id': '', 'prompt': 'p', 'check': 'exact', 'expected': 'x'", ERR_INPUT, "column \"id\" is empty"},
 	{GOOD "'check': 'number', 'expected': 1, 'tolerence': 1", ERR_INPUT,
 		"unknown key \"tolerence\", expected of id, prompt, messages, check, expected, max_tokens, stop"},
 	{GOOD "'check': 'exact', 'expected': 'x', 'tolerance': 1", ERR_INPUT,
@@ -306,6 +312,10 @@ START_TEST(files_are_found_and_named)
 	suite_close(suite);
 	ck_assert_int_eq(suite_open("./none.jsonl", &below, &suite, &test_error), ERR_MISSING);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "exam ./none.jsonl: no such file, neither is "));
+	ck_assert_int_eq(suite_open(folder, &nothing, &suite, &test_error), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "is no plain file, expected a file"));
+	ck_assert_int_eq(suite_open("/dev/null", &nothing, &suite, &test_error), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "exam /dev/null: is no plain file"));
 	free(folder);
 	path = exam_file("mmlu_anatomy.jsonl", GOOD "'check': 'exact', 'expected': 'x'");
 	ck_assert_int_eq(suite_open(path, &nothing, &suite, &test_error), ERR_USAGE);

@@ -361,6 +361,11 @@ START_TEST(dry_run_does_nothing)
 		"[\"bf16/bf16\"], \"suites\": {\"gsm8k\": {\"items\": 2, \"of\": 500, \"fewshot\": 5}}, \"answers\": "
 		"2}\n");
 	EXPECT_FAILURE(RUN("run", "--dry-run", "--suite", "gsm8k,gsm9k"), 2, "gsm9k", "arc_easy");
+	o = RUN("run", "--dry-run", "--db", db, "--suite", "recall,gsm8k", "--fewshot", "2");
+	expect_exit(&o, 0);
+	ck_assert_str_eq(
+		buf_text(&o.err), "assay: --fewshot 2: recall has no solved examples, its prompts go without\n");
+	outcome_free(&o);
 }
 END_TEST
 

@@ -104,13 +104,16 @@ START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
 	file_change(path_in(folder, RESULTS), "\"results\": {",
 		"\"results\": {\"all\": {\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\", \"sample_len\": 3}, "
 		"\"x\": {\"acc,none\": 1}, ");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, RESULTS ": group all",
+		"\"acc,none\" is 0.5, expected the mean of its tasks, 1.0 of 3 documents");
+	file_change(path_in(folder, RESULTS), "\"acc,none\": 0.5", "\"acc,none\": 1.0");
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT DISTINCT suite, task FROM sample ORDER BY suite", "all|arc_easy\ngsm8k|gsm8k\n");
 	expect_sql(db,
 		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = "
 		"'all'"
 		" ORDER BY task",
-		"all|all|acc,none|3|0.5|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
+		"all|all|acc,none|3|1.0|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
 }
 END_TEST
 
@@ -151,6 +154,10 @@ static const struct {
 	{"filters that disagree", GSM8K, "\"doc_hash\": \"3f58", "\"doc_hash\": \"0f58", {GSM8K ":4", "doc_hash"}},
 	{"a mean that is another", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": 0.5",
 		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 0.5, expected the mean of the samples, 1.0"}},
+	{"another count of a task's results", RESULTS, "\"sample_len\": 3", "\"sample_len\": 4",
+		{RESULTS, "\"sample_len\" is 4", "3 documents"}},
+	{"a result without samples", RESULTS, "\"acc,none\": 1.0", "\"acc,other\": 0.5, \"acc,none\": 1.0",
+		{RESULTS ": arc_easy", "\"acc,other\"", "no sample"}},
 	{"a value that is another", ARC, "\"acc\": 1.0", "\"acc\": 0.0",
 		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 1.0, expected the mean of the samples, 0.6666"}},
 	{"another prompt", ARC, "\"arg_0\": \"Question", "\"arg_0\": \"Guess",

@@ -1,6 +1,7 @@
 /* Streams that are closed or full, missing permission, other locales, options out of range: an exit code and a message
  * that names what was wrong, and the same bytes wherever the program runs. */
 #include <locale.h>
+#include <sys/resource.h>
 
 #include "tests/program_store.h"
 #include "tests/tiny_model.h"
@@ -180,6 +181,35 @@ START_TEST(no_permission)
 		"b.db", "Permission denied");
 	EXPECT_FAILURE(AS_NOBODY("run", "--limit", "1", "--suite", "recall", "--db", path_in(folder, "c/d.db")), 4,
 		"d.db", "Permission denied");
+}
+END_TEST
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A write beyond ulimit -f is an error that is told, no death by signal; what was stored before is gone on with. */
+START_TEST(files_may_not_grow)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	struct call run = {.arguments = {"run", "--suite", "gsm8k", "--limit", "12", "--db", db}};
+	limit_files(150 << 10);
+	EXPECT_FAILURE(program_run(&run), 4, db, "could not");
+	limit_files(RLIM_INFINITY);
+	struct outcome o = program_run(&run);
+	expect_exit(&o, 0);
+	outcome_free(&o);
+	expect_sql(db, "SELECT count(*), (SELECT count(*) FROM run) FROM sample", "12|1\n");
+	limit_files(36 << 10); /* room for the store's shared memory */
+	EXPECT_FAILURE(RUN("export", "--lm-eval", out, "--db", db, "1"), 4, out);
+	limit_files(RLIM_INFINITY);
+	o = RUN("export", "--lm-eval", out, "--db", db, "1");
+	expect_exit(&o, 0);
+	outcome_free(&o);
 }
 END_TEST
 
@@ -402,6 +432,7 @@ void test_program_cases(Suite *suite)
 
 	TCase *surroundings = test_case(suite, "surroundings", 60);
 	tcase_add_test(surroundings, no_permission);
+	tcase_add_test(surroundings, files_may_not_grow);
 	tcase_add_test(surroundings, no_permission_for_a_model);
 	tcase_add_test(surroundings, no_home);
 	tcase_add_loop_test(surroundings, model_in_the_hub_cache, 0, COUNT(caches));

@@ -136,6 +136,7 @@ static const struct {
 	{"recall:-5", 0, 0, 0, "expected recall:N"},
 	{"recall:1k", 0, 0, 0, "expected recall:N"},
 	{"recall:99999999999999999999", 0, 0, 0, "expected recall:N"},
+	{"recall:99999999", 0, 0, 0, "1 to 16777216"},
 	{"recall:500", 0, 0, 0, "expected --model"},
 };
 
@@ -148,6 +149,44 @@ START_TEST(wrong_names_and_options)
 	struct suite *suite;
 	ck_assert_int_eq(suite_open(usage_cases[_i].name, &options, &suite, &test_error), ERR_USAGE);
 	ck_assert_msg(strstr(test_error.message, usage_cases[_i].message) != NULL, "%s", test_error.message);
+}
+END_TEST
+
+#define MMLU_LINE "{\"question\": \"q\", \"choices\": [\"a\", \"b\", \"c\", \"d\"], \"answer\": 0}\n"
+
+/* The subjects of subjects.tsv and the files of mmlu/test are the same: a score over fewer is not that of the suite. */
+static const struct {
+	const char *name, *table, *message; /* NULL: it opens, with one document */
+} table_cases[] = {
+	{"mmlu", "subject\tgroup\nbirds\tmmlu_stem\n", NULL},
+	{"mmlu", "subject\tgroup\nbirds\tmmlu_stem", NULL},
+	{"mmlu", "subject\tgroup\nbirds\tmmlu_stem\nfish\tmmlu_stem\n", "mmlu/test/fish.jsonl is missing"},
+	{"mmlu_stem", "subject\tgroup\nbirds\tmmlu_stem\nfish\tmmlu_stem\n", "mmlu/test/fish.jsonl is missing"},
+	{"mmlu_fish", "subject\tgroup\nbirds\tmmlu_stem\nfish\tmmlu_stem\n", "mmlu/test/fish.jsonl is missing"},
+	{"mmlu_stem", "subject\tgroup\nbirds\tmmlu_stem\nfish\tmmlu_other\n", NULL},
+	{"mmlu_birds", "subject\tgroup\nbirds\tmmlu_stem\nfish\tmmlu_stem\n", NULL},
+	{"mmlu", "subject\tgroup\nfish\tmmlu_stem\n", "mmlu/subjects.tsv has no line \"birds<tab>GROUP\""},
+	{"mmlu", "", "mmlu/subjects.tsv has no line \"birds<tab>GROUP\""},
+	{"mmlu", "subject,group\nbirds,mmlu_stem\n", "mmlu/subjects.tsv has no line \"birds<tab>GROUP\""},
+};
+
+START_TEST(subjects_are_those_of_the_table)
+{
+	const struct suite_options options = {.data_folder = scratch_folder()};
+	const char *name = table_cases[_i].name, *message = table_cases[_i].message;
+	struct suite *suite = NULL;
+	test_write_file("mmlu/test/birds.jsonl", MMLU_LINE, strlen(MMLU_LINE));
+	test_write_file("mmlu/subjects.tsv", table_cases[_i].table, strlen(table_cases[_i].table));
+	int status = suite_open(name, &options, &suite, &test_error);
+	if (!message) {
+		CHECK_OK(status);
+		ck_assert_int_eq(suite_count(suite), 1);
+		ck_assert_str_eq(suite_name(suite), name);
+	} else {
+		ck_assert_int_eq(error_exit_code(status), 2);
+		ck_assert_msg(strstr(test_error.message, message) != NULL, "%s", test_error.message);
+	}
+	suite_close(suite);
 }
 END_TEST
 
@@ -373,6 +412,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(tasks, defaults);
 	tcase_add_test(tasks, limits_are_of_each_task);
 	tcase_add_loop_test(tasks, wrong_names_and_options, 0, COUNT(usage_cases));
+	tcase_add_loop_test(tasks, subjects_are_those_of_the_table, 0, COUNT(table_cases));
 	tcase_add_loop_test(tasks, bad_documents_are_named, 0, COUNT(bad_cases));
 	TCase *samples = test_case(suite, "samples", 0);
 	tcase_add_loop_test(samples, a_sample_is_the_smallest_hashes, 0, COUNT(sample_cases));

@@ -4,6 +4,7 @@
  * judged by exam_check.c; one cut by the length limit fails. */
 #include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "datasets/records.h"
 #include "engine/base/file.h"
@@ -89,7 +90,7 @@ static int append_conversation(struct conversation *c, const struct json *doc, s
 	return 1;
 }
 
-/* A key that is spelled otherwise would be a check that is not carried out. */
+/* A key that is spelled otherwise would be a check that is not carried out, as would the first of two. */
 static int check_keys(const struct json *doc, struct error *e)
 {
 	static const char *const keys[] = {
@@ -97,6 +98,9 @@ static int check_keys(const struct json *doc, struct error *e)
 	enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 	JSON_EACH (member, doc) {
 		int k = 0;
+		if (member->shadowed)
+			return error_set(e, ERR_INPUT, "key \"%.*s\" stands there twice",
+				(int)(member->key.length < 80 ? member->key.length : 80), member->key.data);
 		while (k < KEYS && !str_is(member->key, keys[k]))
 			k++;
 		if (k < KEYS)
@@ -115,6 +119,8 @@ static int check_keys(const struct json *doc, struct error *e)
 static int check_id(const struct json *doc, struct error *e)
 {
 	const struct json *id = json_get(doc, "id");
+	if (json_is(id, JSON_STRING) && id->text.length == 0)
+		return error_set(e, ERR_INPUT, "column \"id\" is empty");
 	if (json_is(id, JSON_STRING) || json_is(id, JSON_NUMBER))
 		return 0;
 	return error_set(e, ERR_INPUT, "column \"id\" is %s, expected string or number", json_type_name(id));
@@ -235,7 +241,9 @@ static int find_file(const char *path, const char *folder, char **out, struct er
 		below = path_join(folder, path, e);
 	bool found = below && file_exists(below);
 	int status = task_text(out, e, "%s", found ? below : path);
-	if (status == 0 && !found && !file_exists(path))
+	if (status == 0 && !found && !file_exists(path) && access(path, F_OK) == 0)
+		status = error_set(e, ERR_USAGE, "exam %s: is no plain file, expected a file of JSON lines", path);
+	else if (status == 0 && !found && !file_exists(path))
 		status = error_set(e, ERR_MISSING, "exam %s: no such file%s%s", path, below ? ", neither is " : "",
 			below ? below : "");
 	free(below);

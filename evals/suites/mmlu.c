@@ -129,6 +129,33 @@ static int sort_by_group(struct suite_task_list *l, struct error *e)
 	return 0;
 }
 
+/* The suite is what the table says: a subject whose file is gone is not left out in silence, nor is one added. */
+static int check_table(const char *path, struct str table, const struct file_stems *subjects,
+	struct suite_task_list *out, const char *folder, struct error *e)
+{
+	struct line_cursor cursor = {.text = table};
+	struct str line;
+	for (int t = 0; t < out->count; t++)
+		if (!out->items[t].group)
+			return error_set(e, ERR_INPUT, "%s has no line \"%s<tab>GROUP\" for %s", path,
+				out->items[t].alias, out->items[t].test_path);
+	for (bool header = true; line_next(&cursor, &line); header = false) {
+		size_t end = str_find(line, str_of("\t"), 0), i = 0;
+		struct str name = {line.data, end == (size_t)-1 ? line.length : end};
+		while (i < subjects->count && !str_is(name, subjects->names[i]))
+			i++;
+		if (header || i < subjects->count)
+			continue;
+		char *subject = NULL;
+		int status = task_text(&subject, e, "%.*s", STR_ARG(name));
+		if (status == 0)
+			status = add_subject(folder, subject, table, out, e);
+		free(subject);
+		TRY(status);
+	}
+	return 0;
+}
+
 static int add_subjects(const char *folder, struct suite_task_list *out, struct error *e)
 {
 	struct file_stems subjects = {0};
@@ -139,6 +166,8 @@ static int add_subjects(const char *folder, struct suite_task_list *out, struct 
 		status = file_read(table, &groups, e);
 	for (size_t i = 0; i < subjects.count && status == 0; i++)
 		status = add_subject(folder, subjects.names[i], buf_str(&groups), out, e);
+	if (status == 0 && file_exists(table))
+		status = check_table(table, buf_str(&groups), &subjects, out, folder, e);
 	if (status == 0)
 		status = sort_by_group(out, e);
 	file_stems_free(&subjects);
@@ -185,8 +214,13 @@ static int find_tasks(
 	const char *name, const struct suite_options *options, struct suite_task_list *out, struct error *e)
 {
 	TRY(add_subjects(options->data_folder, out, e));
-	return *suite_name_after(name, "mmlu") ? choose(name, options->data_folder, out, e)
-					       : task_text(&out->suite, e, "mmlu");
+	TRY(*suite_name_after(name, "mmlu") ? choose(name, options->data_folder, out, e)
+					    : task_text(&out->suite, e, "mmlu"));
+	for (int t = 0; t < out->count; t++)
+		if (!file_exists(out->items[t].test_path))
+			return error_set(e, ERR_MISSING, "%s is missing, and %s/mmlu/subjects.tsv names %s",
+				out->items[t].test_path, options->data_folder, out->items[t].alias);
+	return 0;
 }
 
 static bool takes(const char *name)

@@ -251,8 +251,8 @@ static int find_made(
 	(void)options;
 	int n = length_of(name);
 	if (n == 0)
-		return error_set(
-			e, ERR_USAGE, "suite \"%s\": expected recall:N, N the tokens of the longest context", name);
+		return error_set(e, ERR_USAGE,
+			"suite \"%s\": expected recall:N, N the tokens of the longest context, 1 to %d", name, LARGEST);
 	struct suite_task *task = suite_task_add(out, e);
 	if (!task)
 		return ERR_MEMORY;
