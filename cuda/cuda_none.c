@@ -7,11 +7,6 @@ static int not_built(struct error *e)
 		"this build has no CUDA backend: nvcc or the static CUDA runtime was not found when it was configured");
 }
 
-bool cuda_backend_built(void)
-{
-	return false;
-}
-
 int cuda_backend_new(const struct cuda_options *o, struct backend **out, struct error *e)
 {
 	(void)o;

@@ -166,7 +166,7 @@ static double rows_distance(const struct output *a, const struct output *b, int 
 /* The CPU keeps activations in f32. CUDA rounds the input of a product to bf16 where the weights are no f32: 2^-9 of each
  * value, some hundredths of a logit in a model of random weights. Where something is then rounded to E4M3 (K and V, or
  * the input of W8A8), a value that differs by so little can fall on the next code, 2^-3 of it away. Each kernel by itself
- * is held against double precision to 1e-5 (test_cuda_on_cpu). Tolerances are twice what was found. */
+ * is held against double precision to 1e-5 (test_cuda_on_cpu). Tolerances are twice what was found, or more. */
 static const struct {
 	const char *variant;
 	bool floats; /* the model with f32 weights */
