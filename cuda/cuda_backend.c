@@ -370,11 +370,6 @@ static int backend_open(struct cuda_backend *c, const struct cuda_options *o, st
 	return kernels_try(c, &p, e);
 }
 
-bool cuda_backend_built(void)
-{
-	return true;
-}
-
 int cuda_backend_new(const struct cuda_options *o, struct backend **out, struct error *e)
 {
 	struct cuda_backend *c = mem_calloc(1, sizeof *c, e);

@@ -26,10 +26,8 @@ struct cuda_options {
 	bool library;   /* products of bf16 weights by cuBLASLt: the ceiling, not independent of the batch */
 };
 
-/* Whether this build has the backend; else cuda_backend_new says what it would need. */
-bool cuda_backend_built(void);
-
-/* ERR_USAGE: no such device, no driver, or no kernels for it; the message names what is missing. */
+/* ERR_USAGE: no such device, no driver, no kernels for it, or a build without the backend; the message names what is
+ * missing. */
 int cuda_backend_new(const struct cuda_options *o, struct backend **out, struct error *e);
 
 /* A backend for each rank, on the devices o->device and on, and the group that joins them (NCCL). Each array [size]. */

@@ -4,12 +4,8 @@
 static int not_built(struct error *e)
 {
 	return error_set(e, ERR_USAGE,
-		"this build has no CUDA backend: nvcc or the static CUDA runtime was not found when it was configured");
-}
-
-bool cuda_backend_built(void)
-{
-	return false;
+		"this build has no CUDA backend: it was configured with -Dcuda=disabled, or nvcc or the static CUDA "
+		"runtime was not found");
 }
 
 int cuda_backend_new(const struct cuda_options *o, struct backend **out, struct error *e)

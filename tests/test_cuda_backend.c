@@ -166,7 +166,7 @@ static double rows_distance(const struct output *a, const struct output *b, int 
 /* The CPU keeps activations in f32. CUDA rounds the input of a product to bf16 where the weights are no f32: 2^-9 of each
  * value, some hundredths of a logit in a model of random weights. Where something is then rounded to E4M3 (K and V, or
  * the input of W8A8), a value that differs by so little can fall on the next code, 2^-3 of it away. Each kernel by itself
- * is held against double precision to 1e-5 (test_cuda_on_cpu). */
+ * is held against double precision to 1e-5 (test_cuda_on_cpu). Tolerances are twice what was found, or more. */
 static const struct {
 	const char *variant;
 	bool floats; /* the model with f32 weights */
@@ -174,12 +174,12 @@ static const struct {
 } cpu_cases[] = {
 	{"bf16/f32", true, 2e-5},
 	{"bf16/fp8", true, 2e-5},
-	{"bf16/f32", false, 0.1},
-	{"bf16/fp8", false, 0.4},
-	{"fp8/bf16", false, 0.4},
-	{"fp8w/bf16", false, 0.1},
-	{"int4g32/fp8", false, 0.4},
-	{"bf16/bf16>bf16/fp8", false, 0.4},
+	{"bf16/f32", false, 0.05},
+	{"bf16/fp8", false, 0.35},
+	{"fp8/bf16", false, 0.05},
+	{"fp8w/bf16", false, 0.06},
+	{"int4g32/fp8", false, 0.2},
+	{"bf16/bf16>bf16/fp8", false, 0.1},
 };
 
 START_TEST(logits_are_the_cpus)
