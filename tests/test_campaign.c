@@ -183,7 +183,7 @@ START_TEST(a_broken_guard_is_noticed)
 	struct trial_model model;
 
 	CHECK_OK(trial_model_open(&model, POCKET, &test_error));
-	struct campaign_options o = options_of(&model, test_build_is_slow() ? 12 : 24);
+	struct campaign_options o = options_of(&model, test_build_is_slow() ? 6 : 24);
 	o.levels[0] = bugs[_i].level;
 	o.plant = bugs[_i].plant;
 	for (int i = 0; i < 3; i++)
