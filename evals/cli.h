@@ -41,11 +41,12 @@ struct options {
 	uint64_t kv_memory;                        /* bytes; 0: default */
 	int max_batch_tokens, chunk, max_requests; /* 0: default */
 	bool no_prefix_cache, pad_decode;
-	const char *backend; /* "cpu" or "cuda"; NULL: cpu */
-	int device;          /* number of the CUDA device */
-	const char *gemm;    /* "own" or "library"; NULL: own */
-	double deadline; /* seconds of a request; 0: none */
-	const char *db;  /* NULL: $XDG_DATA_HOME/assay/assay.db */
+	const char *backend;   /* "cpu" or "cuda"; NULL: cpu */
+	int device;            /* number of the CUDA device */
+	const char *gemm;      /* "own" or "library"; NULL: own */
+	double deadline;       /* seconds of a request; 0: none */
+	const char *think_end; /* run: what ends a model's reasoning; NULL: none is expected */
+	const char *db;        /* NULL: $XDG_DATA_HOME/assay/assay.db */
 	bool json, quiet, verbose, dry_run;
 	const char *text;                     /* run: what divergence reads; NULL: the baseline's answers */
 	const char *kv_scale, *kv_scale_text; /* run: "checkpoint" (NULL), or "calibrate" over that file */

@@ -225,6 +225,7 @@ static int variants_run(struct run *r, struct error *e)
 		r->guard.store = r->store;
 		TRY(target_new(engine, r->plan.text, &target, e));
 		target_set_deadline(target, r->plan.options->deadline);
+		target_set_think_end(target, str_of(r->plan.options->think_end));
 		status = variant_run(r, target, config->variant.name, e);
 		if (status == 0 && r->plan.divergence.wanted && i == 0)
 			r->baseline = target;

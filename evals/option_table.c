@@ -201,6 +201,8 @@ const struct option_row option_table[] = {
 		"fill decode batches up to powers of two, as captured graphs need it; changes no answer"),
 	RANGE_OPTION("deadline", "SECONDS", OPTION_NUMBER, RUN | GENERATE, deadline, 0, 1000000,
 		"a request that takes longer ends: an item without an answer; default 0: none"),
+	TEXT_OPTION("think-end", "TEXT", RUN, think_end,
+		"an answer is what follows the last TEXT ('</think>'); stop strings count only there"),
 	TEXT_OPTION("db", "FILE", STORE, db, "the store; default $XDG_DATA_HOME/assay/assay.db"),
 	FLAG_OPTION("ids", 0, TOKENIZE, ids, "print ids, not pieces"),
 	FLAG_OPTION("json-lines", 0, TOKENIZE, json_lines, "lines of input are JSON strings"),

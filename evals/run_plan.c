@@ -168,6 +168,8 @@ int run_plan_hash_whole(const struct run_plan *p, const char *fingerprint, const
 		json_write_double(p->options->deadline, &line);
 		buf_append_char(&line, '\n');
 	}
+	if (p->options->think_end)
+		buf_printf(&line, "think_end %s\n", p->options->think_end);
 	for (int s = 0; s < p->n_suites; s++) {
 		buf_printf(&line, "suite %s\n", suite_name(p->suites[s]));
 		for (int i = 0; i < suite_count(p->suites[s]); i++) {
@@ -227,6 +229,11 @@ static void append_chat(const struct run_plan *p, struct buf *out)
 		chat_is_multiturn(o) ? "true" : "false");
 	if (o->system_instruction)
 		json_write_string(str_of(o->system_instruction), false, out);
+	else
+		buf_append_text(out, "null");
+	buf_append_text(out, ", \"think_end\": ");
+	if (o->think_end)
+		json_write_string(str_of(o->think_end), false, out);
 	else
 		buf_append_text(out, "null");
 	buf_printf(out, asked ? ", \"date\": \"%s\"}" : ", \"date\": null}", date);

@@ -36,6 +36,7 @@ struct target {
 	struct flight *finished; /* failed at submission */
 	int n_flights, most;
 	double deadline; /* seconds of a request; 0: none */
+	struct str think_end;
 };
 
 int target_new(struct engine *engine, struct engine_text *text, struct target **out, struct error *e)
@@ -56,6 +57,11 @@ int target_new(struct engine *engine, struct engine_text *text, struct target **
 void target_set_deadline(struct target *t, double seconds)
 {
 	t->deadline = seconds;
+}
+
+void target_set_think_end(struct target *t, struct str end)
+{
+	t->think_end = end;
 }
 
 struct engine *target_engine(struct target *t)
@@ -219,7 +225,7 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 			.logprobs_from = -1,
 			.max_tokens = item->max_tokens,
 			.stops = item->until,
-			.n_stops = item->n_until,
+			.n_stops = t->think_end.length > 0 ? 0 : item->n_until,
 			.deadline = t->deadline};
 		status = engine_submit(t->engine, &r, &f->requests[0].id, e);
 		f->n_requests = status == 0;
@@ -301,17 +307,28 @@ static struct str text_of(const struct target *t, struct flight *f, const struct
 	return buf_str(&f->text);
 }
 
+/* Whether an answer was still being written when the length limit came: one that a stop string behind the reasoning
+ * had ended was not. */
+static bool is_truncated(const struct target *t, const struct target_answer *a, bool reasoned)
+{
+	struct str text = a->answer.text;
+
+	if (a->finish != ENGINE_LENGTH)
+		return false;
+	return t->think_end.length == 0 || !reasoned || text.data + text.length == a->raw.data + a->raw.length;
+}
+
 static void take_text(const struct target *t, struct flight *f, const struct engine_result *r)
 {
 	struct target_answer *a = &f->answer;
 
 	a->raw = text_of(t, f, r);
 	a->finish = r->finish;
-	a->answer.truncated = r->finish == ENGINE_LENGTH;
 	a->tokens = r->tokens;
 	a->logprobs = r->logprobs;
 	a->n_generated = r->n_generated;
-	answer_postprocess(a->raw, a->item->until, a->item->n_until, (struct str){0}, &a->answer.text);
+	bool reasoned = answer_postprocess(a->raw, a->item->until, a->item->n_until, t->think_end, &a->answer.text);
+	a->answer.truncated = is_truncated(t, a, reasoned);
 }
 
 /* Why a result is no answer. */

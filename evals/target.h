@@ -14,6 +14,9 @@ void target_delete(struct target *t);
 
 /* Seconds from its submission after which a request ends: then its item has no answer. 0, as at first: none. */
 void target_set_deadline(struct target *t, double seconds);
+/* A generated answer is what follows the last end, which outlives the target; stop strings count only there, so such a
+ * text ends by the model's own end or its limit. Empty: no reasoning is expected. */
+void target_set_think_end(struct target *t, struct str end);
 
 /* Whether another item may be submitted before one is taken. */
 bool target_has_room(const struct target *t);

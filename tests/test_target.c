@@ -1,5 +1,6 @@
 /* Items through the engine: choices of one token from one forward pass give the bits that each alone gives, and what
  * does not fit is cut and counted, or an error of its item. */
+#include "evals/postprocess.h"
 #include "evals/target.h"
 #include "tests/support.h"
 
@@ -162,6 +163,46 @@ START_TEST(an_item_that_cannot_be_scored)
 }
 END_TEST
 
+/* A stop string inside the reasoning ends nothing, and cuts nothing off; behind it, it does both. */
+START_TEST(an_answer_begins_behind_the_reasoning)
+{
+	static const char gsm[] = "Question: Tom has 3 apples and buys 4 more. How many apples does he have?\nAnswer:";
+	struct suite_item item = {.task = "t", .kind = REQUEST_GENERATE, .context = str_of(gsm), .max_tokens = 24};
+	struct target_answer *plain = answered(&item), *a;
+	struct str raw = plain->answer.text, early = {raw.data, 3}, mark = {raw.data + raw.length / 2, 2},
+		   late = {raw.data + raw.length - 2, 2}, expected;
+
+	ck_assert_uint_gt(raw.length, 20);
+	answer_postprocess(raw, NULL, 0, mark, &expected);
+	item.until = &early;
+	item.n_until = 1;
+	a = answered(&item);
+	ck_assert_uint_eq(a->answer.text.length, 0);
+	target_answer_free(a);
+
+	target_set_think_end(target, mark);
+	a = answered(&item);
+	ck_assert_int_eq(a->n_generated, plain->n_generated);
+	ck_assert_uint_gt(expected.length, 0);
+	ck_assert(str_equal(a->answer.text, expected));
+	ck_assert_int_eq(a->answer.truncated, a->finish == ENGINE_LENGTH);
+	target_answer_free(a);
+
+	item.until = &late;
+	a = answered(&item);
+	ck_assert_uint_lt(a->answer.text.length, expected.length);
+	ck_assert(!a->answer.truncated);
+	target_answer_free(a);
+
+	target_set_think_end(target, str_of("</think>")); /* which never comes: all of it stands, cut where it says */
+	a = answered(&item);
+	ck_assert_int_eq(a->n_generated, plain->n_generated);
+	ck_assert_int_eq(a->answer.truncated, a->finish == ENGINE_LENGTH);
+	target_answer_free(a);
+	target_answer_free(plain);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *items = test_case(suite, "items", 60);
@@ -169,4 +210,5 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(items, one_pass_gives_the_bits_of_each_alone);
 	tcase_add_test(items, long_contexts_are_cut_and_counted);
 	tcase_add_test(items, an_item_that_cannot_be_scored);
+	tcase_add_test(items, an_answer_begins_behind_the_reasoning);
 }
