@@ -25,6 +25,11 @@ libraries_of() {
 pack() {
 	build=$1 folder=$2
 	source=$(cd "$(dirname "$0")/.." && pwd)
+	[ -f "$build/build.ninja" ] || fail "$build: no build folder, build.ninja is not there"
+	# what was packed before is replaced; whatever else somebody keeps is not
+	if [ -e "$folder" ] && ! { [ -f "$folder/gpu_check.sh" ] && [ -d "$folder/lib" ]; }; then
+		rmdir "$folder" 2>/dev/null || fail "$folder exists, and was not packed by this script: expected a new folder"
+	fi
 	grep -q cuda_on_gpu/cuda_cases "$build/build.ninja" ||
 		fail "$build has no CUDA backend with tests: configure it with -Dcuda=enabled -Dtests=enabled"
 	ninja -C "$build" assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare
@@ -65,7 +70,7 @@ part() {
 	if [ "$seconds" -lt 5 ]; then
 		code=124
 	else
-		timeout "$seconds" "$@" >"$work/out" 2>"$work/err" || code=$?
+		timeout -k 5 "$seconds" "$@" >"$work/out" 2>"$work/err" || code=$?
 	fi
 	took=$(($(date +%s) - before))
 	printf ',\n"%s": {"command": "%s", "seconds": %d, "exit_code": %d' "$name" "$(plain "$*")" "$took" "$code" >>"$report"
@@ -74,8 +79,9 @@ part() {
 		[ "$name" = library ] && [ "$code" -eq 2 ] || failed=1
 		printf ', "error": "%s"' "$(plain "$(tail -c 600 "$work/err" | tr '\n' ' ')")" >>"$report"
 	fi
-	case $(head -c 1 "$work/out" 2>/dev/null) in
-	'[' | '{')
+	# what was ended in its middle is no JSON
+	case $code$(head -c 1 "$work/out" 2>/dev/null)$(tail -c 3 "$work/out" 2>/dev/null | tr -d ' \n') in
+	[0-4]'['*']' | [0-4]'{'*'}')
 		printf ', "result":\n' >>"$report"
 		cat "$work/out" >>"$report"
 		;;
@@ -88,7 +94,7 @@ part() {
 
 # Text that may stand between the quotes of JSON.
 plain() {
-	printf '%s' "$1" | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g'
+	printf '%s' "$1" | LC_ALL=C tr -cd '\040-\176' | sed 's/\\/\\\\/g; s/"/\\"/g'
 }
 
 # bench NAME CAP OPTION...: a part; shares of what the device can do stand in it.
@@ -102,38 +108,54 @@ bench() {
 run() {
 	here=$(cd "$(dirname "$0")" && pwd)
 	out=${1:-}
+	[ -x "$here/assay" ] || fail "$here has no programs to run: expected a folder that 'pack' made"
+	# minutes of a GPU are not to end in a file that cannot be written
+	made=
+	if [ -n "$out" ]; then
+		[ -e "$out" ] || made=$out
+		(: >>"$out") 2>/dev/null || fail "$out cannot be written"
+	fi
 	work=$(mktemp -d)
 	report=$work/report started=$(date +%s) failed=0
 	trap 'rm -rf "$work"' EXIT
 	LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH
 	code=0
-	"$here/assay" bench --machine --backend cuda --json >"$work/machine" 2>"$work/err" || code=$?
+	timeout -k 5 60 "$here/assay" bench --machine --backend cuda --json >"$work/machine" 2>"$work/err" || code=$?
 	if [ "$code" -ne 0 ]; then
 		cat "$work/err" >&2
+		[ -z "$made" ] || rm -f "$made"
+		echo "gpu_check.sh: nothing was measured: 'assay bench --machine --backend cuda' ends with $code" >&2
 		exit $((code == 2 ? 77 : 1))
 	fi
 	printf '{"date": "%s", "machine":\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >"$report"
 	cat "$work/machine" >>"$report"
 
+	# What matters most comes first: whatever is slower than thought costs what stands behind it. Most of a benchmark's
+	# time goes into its weights, so each variant is a part, and one that takes too long costs itself alone.
 	part cases 100 "$here/cuda_cases"
+	part pocket 60 "$here/cuda_compare" "$here/pocket" bf16/f32 bf16/bf16 bf16/fp8 fp8/fp8 fp8w/bf16 int4g64/bf16
+	bench bench_bf16 70 --variant bf16/bf16
+	bench guard 70 --variant bf16/bf16 --guard pages
+	bench library 70 --variant bf16/bf16 --gemm library
+	bench bench_fp8 70 --variant fp8/fp8
+	bench bench_int4 70 --variant int4/fp8
+	part overhead 40 "$here/assay" overhead --backend cuda --model "$here/pocket" --arms pages --blocks 4 \
+		--db "$work/db" --json
+	part billion 150 "$here/cuda_compare" --random "$here/billion.json" bf16/bf16 fp8/fp8 int4/fp8
+	part kernels 60 "$here/cuda_cases" --measure
 	if command -v compute-sanitizer >/dev/null; then
 		part sanitizer 60 compute-sanitizer --error-exitcode 1 "$here/cuda_cases" --small
 	else
 		printf ',\n"sanitizer": {"error": "no compute-sanitizer on this machine"}' >>"$report"
 	fi
-	part pocket 60 "$here/cuda_compare" "$here/pocket" bf16/f32 bf16/bf16 bf16/fp8 fp8/fp8 fp8w/bf16 int4g64/bf16
-	part billion 100 "$here/cuda_compare" --random "$here/billion.json" bf16/bf16 fp8/fp8 int4/fp8
-	bench bench 70 --variant bf16/bf16 --variant fp8/fp8 --variant int4/fp8
-	bench guard 40 --variant bf16/bf16 --guard pages
-	bench library 40 --variant bf16/bf16 --gemm library
-	part overhead 40 "$here/assay" overhead --backend cuda --model "$here/pocket" --arms pages --blocks 4 \
-		--db "$work/db" --json
-	part kernels 60 "$here/cuda_cases" --measure
 	printf ',\n"seconds": %d, "failed": %s}\n' "$(($(date +%s) - started))" "$([ "$failed" = 0 ] && echo false || echo true)" \
 		>>"$report"
 	if [ -n "$out" ]; then
-		cp "$report" "$out"
+		cp "$report" "$out" || {
+			cat "$report"
+			fail "$out cannot be written: the report is on standard output"
+		}
 	else
 		cat "$report"
 	fi
@@ -146,8 +168,8 @@ pack)
 	pack "$2" "$3"
 	;;
 run)
-	shift
-	run "$@"
+	[ $# -le 2 ] || fail "usage: $0 run [OUT.json]"
+	run "${2:-}"
 	;;
 *) fail "usage: $0 pack BUILD FOLDER | run [OUT.json]" ;;
 esac

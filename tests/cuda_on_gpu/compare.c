@@ -1,6 +1,6 @@
 /* One model on the CPU and on a CUDA device: how far their log-probabilities are apart, and whether the device's bits
- * depend on what else is in the batch. One JSON object a variant. Exit code: 0, 1 where bits differ or a value is no
- * number, 2 usage, 4 for an error. */
+ * depend on what else is in the batch. One JSON object a variant. Exit code: 0, 1 where bits differ, a value is no number
+ * or the two are too far apart, 2 usage, 4 for an error. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,11 @@
 #include "engine/engine.h"
 
 enum { TOKENS = 64, OTHERS = 15 };
+
+/* Of the squares of a row's log-probabilities round their mean: rows that have nothing in common differ by 1 or more. The
+ * device rounds activations to bf16 where the CPU keeps f32, and a K or V that then falls on another code of E4M3 adds to
+ * that: 0.005 at most on the pocket model with the kernels on the CPU. */
+static const double NMSE_MOST = 0.05;
 
 struct subject {
 	const char *model;
@@ -85,6 +90,14 @@ static int row_argmax(const float *row, int vocab)
 	return best;
 }
 
+static double row_mean(const float *row, int vocab)
+{
+	double sum = 0;
+	for (int i = 0; i < vocab; i++)
+		sum += (double)row[i];
+	return sum / vocab;
+}
+
 /* Prints what differs; whether all is well. */
 static bool report(
 	const struct subject *s, const char *variant, const float *cpu, const float *cuda, bool same, int vocab)
@@ -97,25 +110,30 @@ static bool report(
 	prompt_make(tokens, TOKENS, vocab, 1);
 	for (int t = 0; t < TOKENS; t++) {
 		const float *a = cpu + (size_t)t * (size_t)vocab, *b = cuda + (size_t)t * (size_t)vocab;
+		double mean = row_mean(a, vocab);
 		for (int i = 0; i < vocab; i++) {
 			double difference = fabs((double)a[i] - (double)b[i]);
-			good &= isfinite(difference) != 0;
+			if (!isfinite(difference)) {
+				good = false;
+				continue;
+			}
 			most = difference > most ? difference : most;
 			error += difference * difference;
-			power += (double)a[i] * (double)a[i];
+			power += ((double)a[i] - mean) * ((double)a[i] - mean);
 		}
-		if (t + 1 < TOKENS)
-			target = fmax(target, fabs((double)a[tokens[t + 1]] - (double)b[tokens[t + 1]]));
+		double of_target = t + 1 < TOKENS ? fabs((double)a[tokens[t + 1]] - (double)b[tokens[t + 1]]) : 0;
+		target = isfinite(of_target) && of_target > target ? of_target : target;
 		agree += row_argmax(a, vocab) == row_argmax(b, vocab);
 	}
 	printf("{\"model\": \"%s\", \"variant\": \"%s\", \"rows\": %d, \"max_abs\": %.6g, \"max_abs_of_targets\": "
 	       "%.6g, "
 	       "\"nmse\": %.6g, \"argmax_same\": %d, \"same_bits_in_a_batch\": %s}",
-		s->model, variant, TOKENS, most, target, error / power, agree, same ? "true" : "false");
-	return good;
+		s->model, variant, TOKENS, most, target, power > 0 ? error / power : 0, agree, same ? "true" : "false");
+	return good && error <= NMSE_MOST * power;
 }
 
-static int compare(const struct subject *s, const char *variant, bool *good, struct error *e)
+/* separator: printed before what is found. */
+static int compare(const struct subject *s, const char *variant, const char *separator, bool *good, struct error *e)
 {
 	struct engine *cpu = NULL, *cuda = NULL;
 	float *rows = NULL;
@@ -135,10 +153,12 @@ static int compare(const struct subject *s, const char *variant, bool *good, str
 		engine_cache_clear(cuda);
 		status = rows_compute(cuda, OTHERS, rows + 2 * count, e);
 	}
-	if (status == 0)
+	if (status == 0) {
+		printf("%s", separator);
 		*good &= report(s, variant, rows, rows + count,
 			memcmp(rows + count, rows + 2 * count, count * sizeof *rows) == 0,
 			engine_facts(cpu)->vocab_size);
+	}
 	free(rows);
 	engine_close(cpu);
 	engine_close(cuda);
@@ -158,8 +178,7 @@ int main(int argc, char **argv)
 	struct subject s = {argv[first], random};
 	printf("[");
 	for (int i = first + 1; i < argc; i++) {
-		printf("%s", i > first + 1 ? ",\n " : "");
-		if (compare(&s, argv[i], &good, &e) < 0) {
+		if (compare(&s, argv[i], i > first + 1 ? ",\n " : "", &good, &e) < 0) {
 			printf("]\n");
 			fprintf(stderr, "%s, %s: %s\n", s.model, argv[i], e.message);
 			return error_exit_code(e.code);
