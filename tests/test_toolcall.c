@@ -462,7 +462,7 @@ static const struct {
 	{EXPECT("[5]"), "\"expected\" holds number"},
 	{EXPECT("{}"), "\"expected\" holds object"},
 	{"{\"check\": \"tool-call\", \"expected\": [], \"tools\": []}",
-		"\"tools\" is array, expected an array of tools"},
+		"\"tools\" is empty, expected an array of tools"},
 	{"{\"check\": \"json-schema\", \"expected\": {\"type\": \"dict\"}}", "names no type: \"dict\""},
 };
 
