@@ -186,8 +186,8 @@ const struct option_row option_table[] = {
 		"depend on the batch; default own"),
 	INT_OPTION("threads", "N", ENGINE | INJECT, threads, 1, 1024, "default: all processors"),
 	INT_OPTION("tp", "N", ENGINE, ranks, 1, 8,
-		"tensor parallelism: N ranks share weights, KV cache and threads; changes no answer. N must divide "
-		"the\n"
+		"tensor parallelism: N ranks share weights, KV cache and threads; changes no answer. "
+		"N must divide the\n"
 		"kv heads and the parts of the sums (1, 2, 4, 8 as the model and its weights allow); default 1"),
 	INT_OPTION("page-size", "N", ENGINE, page_size, 1, INT_MAX, "tokens of a KV page, a divisor of 64; default 16"),
 	ROW_OPTION("kv-memory", "SIZE", OPTION_SIZE, ENGINE, kv_memory,

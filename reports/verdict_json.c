@@ -57,18 +57,25 @@ static void end(struct buf *out)
 
 /* ---- Comparisons ---- */
 
+/* What every paired comparison says first. */
+static void drop_members(struct buf *out, int64_t n, const struct paired_table *table, double baseline,
+	double candidate, double drop, struct interval interval)
+{
+	member_int(out, "n", n);
+	member_int(out, "a", table->a);
+	member_int(out, "b", table->b);
+	member_int(out, "c", table->c);
+	member_int(out, "d", table->d);
+	member_double(out, "baseline", baseline);
+	member_double(out, "candidate", candidate);
+	member_double(out, "drop", drop);
+	member_double(out, "low", interval.low);
+	member_double(out, "high", interval.high);
+}
+
 static void comparison_members(struct buf *out, const struct comparison *c)
 {
-	member_int(out, "n", c->n);
-	member_int(out, "a", c->table.a);
-	member_int(out, "b", c->table.b);
-	member_int(out, "c", c->table.c);
-	member_int(out, "d", c->table.d);
-	member_double(out, "baseline", c->baseline);
-	member_double(out, "candidate", c->candidate);
-	member_double(out, "drop", c->drop);
-	member_double(out, "low", c->interval.low);
-	member_double(out, "high", c->interval.high);
+	drop_members(out, c->n, &c->table, c->baseline, c->candidate, c->drop, c->interval);
 	member_double(out, "mcnemar_p", c->mcnemar.two_sided);
 	member_double(out, "mcnemar_one_sided_p", c->mcnemar.regression);
 	member_double(out, "mid_p", c->mcnemar.mid_p);
@@ -108,16 +115,7 @@ static void validity_members(struct buf *out, const char *name, struct tool_vali
 
 static void category_members(struct buf *out, const struct tool_category *c)
 {
-	member_int(out, "n", c->n);
-	member_int(out, "a", c->table.a);
-	member_int(out, "b", c->table.b);
-	member_int(out, "c", c->table.c);
-	member_int(out, "d", c->table.d);
-	member_double(out, "baseline", c->baseline);
-	member_double(out, "candidate", c->candidate);
-	member_double(out, "drop", c->drop);
-	member_double(out, "low", c->interval.low);
-	member_double(out, "high", c->interval.high);
+	drop_members(out, c->n, &c->table, c->baseline, c->candidate, c->drop, c->interval);
 	begin(out, "validity");
 	validity_members(out, "baseline", c->baseline_calls);
 	validity_members(out, "candidate", c->candidate_calls);
