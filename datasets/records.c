@@ -47,7 +47,7 @@ int doc_hash(const struct json *doc, struct buf *scratch, char out[SHA256_HEX_SI
 
 static int record_parse(struct record *r, struct str line, struct buf *scratch, struct error *e)
 {
-	TRY(json_parse(line, NULL, JSON_LAST_KEY_WINS, &r->document, e));
+	TRY(json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &r->document, e));
 	r->doc = json_root(r->document);
 	if (!json_is(r->doc, JSON_OBJECT))
 		return error_set(e, ERR_INPUT, "expected a JSON object, found %s", json_type_name(r->doc));

@@ -199,7 +199,7 @@ int bfcl_rescore(const char *data_folder, const char *path, struct buf *out, str
 	struct line_cursor cursor = {.text = buf_str(&text)};
 	while (line_next(&cursor, &line)) {
 		struct json_document *document = NULL;
-		status = json_parse(line, NULL, JSON_PYTHON_CONSTANTS, &document, e);
+		status = json_parse(line, NULL, JSON_LINE | JSON_PYTHON_CONSTANTS, &document, e);
 		if (status == 0)
 			status = rescore_line(&r, json_root(document), e);
 		json_free(document);

@@ -197,7 +197,7 @@ static int find_places(struct str text, const char *path, struct places *out, st
 		}
 		struct place *p = &out->items[out->count++];
 		*p = (struct place){.text = line, .line = cursor.line};
-		int status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		int status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e);
 		if (status == 0)
 			status = read_doc_id(json_root(document), &p->doc_id, e);
 		json_free(document);
@@ -282,7 +282,7 @@ static int read_document(struct row *r, const char *path, const struct place *pl
 	buf_append_char(&r->filtered, '{');
 	r->sample.doc_id = places->doc_id;
 	for (size_t i = 0; i < n && status == 0; i++) {
-		status = json_parse(places[i].text, NULL, JSON_LAST_KEY_WINS, &lines[i], e);
+		status = json_parse(places[i].text, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &lines[i], e);
 		for (size_t j = 1; j < i && status == 0; j++)
 			if (same_filter(json_root(lines[i]), json_root(lines[j])))
 				status = check_same(json_root(lines[i]), json_root(lines[j]), r, e);

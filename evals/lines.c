@@ -36,7 +36,7 @@ int lines_next_json(struct lines *l, struct json_document **out, struct error *e
 	while (lines_next(l, &line)) {
 		if (strspn(line.length ? line.data : "", " \t\r") >= line.length)
 			continue;
-		int status = json_parse(line, NULL, JSON_LAST_KEY_WINS, out, e);
+		int status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, out, e);
 		return status < 0 ? error_prefix(e, "%s:%d", l->name, l->number) : 0;
 	}
 	return 0;

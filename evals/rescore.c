@@ -410,7 +410,7 @@ static int rescore_lines(struct rescore *r, struct str samples, struct error *e)
 	struct str line;
 	while (line_next(&cursor, &line)) {
 		struct json_document *document = NULL;
-		int status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		int status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e);
 		if (status == 0)
 			status = rescore_line(r, json_root(document), cursor.line, e);
 		json_free(document);

@@ -87,7 +87,7 @@ static int metric_line(struct compiled *c, const struct json *line, struct buf *
 static int any_line(struct compiled *c, struct str text, struct buf *out, struct error *e)
 {
 	struct json_document *document;
-	TRY(json_parse(text, NULL, JSON_LAST_KEY_WINS, &document, e));
+	TRY(json_parse(text, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e));
 	const struct json *line = json_root(document);
 	int status;
 	if (json_get(line, "filter"))

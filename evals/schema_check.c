@@ -699,7 +699,7 @@ int json_schema_rescore(const char *path, struct buf *out, struct error *e)
 	struct line_cursor cursor = {.text = buf_str(&text)};
 	while (line_next(&cursor, &line)) {
 		struct json_document *document = NULL;
-		status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e);
 		if (status == 0)
 			status = rescore_line(json_root(document), out, e);
 		json_free(document);

@@ -233,7 +233,7 @@ int tool_calls_rescore(const char *path, enum tool_format format, struct buf *ou
 	struct line_cursor cursor = {.text = buf_str(&text)};
 	while (line_next(&cursor, &line)) {
 		struct json_document *document = NULL;
-		status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e);
 		if (status == 0)
 			status = rescore_line(json_root(document), format, out, e);
 		json_free(document);

@@ -199,7 +199,7 @@ static int read_lines(struct reading *r, struct str text, struct error *e)
 		if (is_blank(line))
 			continue;
 		struct json_document *document = NULL;
-		int status = json_parse(line, NULL, JSON_LAST_KEY_WINS, &document, e);
+		int status = json_parse(line, NULL, JSON_LINE | JSON_LAST_KEY_WINS, &document, e);
 		if (status == 0)
 			status = add_line(r, json_root(document), e);
 		json_free(document);

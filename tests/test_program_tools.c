@@ -501,7 +501,7 @@ static const struct {
 		":2: ", 2},
 	{"filters", "{\"filter\": \"gsm8k:strict-match\", \"input\": \"x\"}\n{\"filter\": \"gsm8k:strict-match\"}\n",
 		":2: ", 2},
-	{"filters", "{\"filter\": \"gsm8k:strict-match\", \"input\": \"x\"}\n[", ":2: ", 2},
+	{"filters", "{\"filter\": \"gsm8k:strict-match\", \"input\": \"x\"}\n[", ":2: column 2: ", 2},
 	{"gsm8k", "", "no line", 5},
 	{"gsm8k", "{\"doc_id\": 0}\n", ":1: ", 2},
 	{"gsm8k", "{\"doc_id\": 0\n", ":1: ", 2},

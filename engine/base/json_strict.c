@@ -41,7 +41,7 @@ struct parser {
 
 /* ---- Errors ---- */
 
-/* "name: line L, column C: " of a place in the text; columns count characters. */
+/* "name: line L, column C: " of a place in the text, without the line in JSON_LINE's; columns count characters. */
 static void write_place(const struct parser *p, const char *place, struct buf *out)
 {
 	size_t line = 1;
@@ -55,7 +55,9 @@ static void write_place(const struct parser *p, const char *place, struct buf *o
 	size_t column = 1 + utf8_count((struct str){line_start, (size_t)(place - line_start)});
 	if (p->name)
 		buf_printf(out, "%s: ", p->name);
-	buf_printf(out, "line %zu, column %zu: ", line, column);
+	if (!(p->flags & JSON_LINE))
+		buf_printf(out, "line %zu, ", line);
+	buf_printf(out, "column %zu: ", column);
 }
 
 static int fail(const struct parser *p, const char *place, const char *format, ...)

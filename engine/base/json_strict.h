@@ -30,6 +30,8 @@ enum json_flags {
 	/* NaN, Infinity and -Infinity are numbers with that text, as Python's json.loads has it: only where a reference
 	 * that reads with it is followed. json_is_python_constant tells them. */
 	JSON_PYTHON_CONSTANTS = 2,
+	/* The text is one line of a file: errors tell the column alone, and the caller names file and line before it. */
+	JSON_LINE = 4,
 };
 
 /* Parses the whole of text (white space may surround the one value). name stands before "line L, column C: ..." in
