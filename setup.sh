@@ -131,7 +131,7 @@ passed=0 failed=0 skipped=0
 
 # run_tests FOLDER: adds to passed, failed and skipped.
 run_tests() {
-	local folder=$root/$1 wrapper=() status=0 lines=0 bad_lines=0 ok_programs bad_programs p f s
+	local folder=$root/$1 wrapper=() status=0 lines=0 bad_lines=0 ok_programs skipped_programs bad_programs p f s
 	local log=$folder/meson-logs/testlog.json results=$folder/test-results
 	say "testing $1"
 	# Where addresses are spread wider than 28 bits, gcc 12's AddressSanitizer finds its shadow memory taken now and then.
@@ -147,9 +147,11 @@ run_tests() {
 		((f == 0)) || bad_lines=$((bad_lines + 1))
 	done <"$results"
 	# Programs that died before they could tell, or after they had told of no failure, are failures themselves;
-	# programs that never tell count as one test.
+	# programs that never tell count as one test, and so do those that were skipped as a whole.
 	ok_programs=$(grep -c '"result": "OK"' "$log") || ok_programs=0
-	bad_programs=$(grep -vc '"result": "OK"' "$log") || bad_programs=0
+	skipped_programs=$(grep -c '"result": "SKIP"' "$log") || skipped_programs=0
+	bad_programs=$(grep -vcE '"result": "(OK|SKIP)"' "$log") || bad_programs=0
+	skipped=$((skipped + skipped_programs))
 	((bad_programs <= bad_lines)) || failed=$((failed + bad_programs - bad_lines))
 	((ok_programs <= lines - bad_lines)) || passed=$((passed + ok_programs - lines + bad_lines))
 	if ((status != 0 && failed == 0)); then
