@@ -25,6 +25,7 @@ struct import {
 	struct json_document *document;
 	const struct json *root;
 	char results_hash[SHA256_HEX_SIZE];
+	struct harness_stderrs stderrs; /* owned */
 	int64_t variant_id;
 	struct harness_run *out;
 };
@@ -257,7 +258,7 @@ static int task_check(struct import *m, const struct json *counts, const struct 
 			error_set(e, ERR_INPUT,
 				"%s: %.*s: \"sample_len\" is %" PRId64 ", and %s holds %" PRId64 " documents", m->path,
 				STR_ARG(counts->key), expected, path, documents));
-	status = harness_sums_check(&sums, documents, results, config, e);
+	status = harness_sums_check(&sums, documents, results, config, &m->stderrs, e);
 	if (status < 0)
 		error_prefix(e, "%s: %.*s (samples: %s)", m->path, STR_ARG(counts->key), path);
 cleanup:
@@ -303,15 +304,14 @@ static int tasks_each(struct import *m, visit_task *visit, struct error *e)
 static int result_put(struct import *m, const struct json *task, const struct json *value, struct error *e)
 {
 	struct str metric, filter;
-	struct buf name = {0}, suite = {0}, key = {0};
+	struct buf name = {0}, suite = {0};
+	double error;
 	int64_t n = 0;
 	int status = 0;
 
 	if (!harness_key_is_metric(value->key, &metric, &filter) || !json_is(value, JSON_NUMBER))
 		return 0;
-	buf_printf(&key, "%.*s_stderr,%.*s", (int)metric.length, metric.data, (int)filter.length, filter.data);
-	TRY_CLEANUP(status, buf_check(&key, e));
-	const struct json *error = json_get_str(task, buf_str(&key));
+	TRY_CLEANUP(status, harness_stderr_of(&m->stderrs, task, value, &error, e));
 	TRY_CLEANUP(status, renamed(m, task->key, &name, e));
 	TRY_CLEANUP(status, renamed(m, top_group(m, task->key), &suite, e));
 	if (!json_int64(json_get(task, "sample_len"), &n))
@@ -322,12 +322,11 @@ static int result_put(struct import *m, const struct json *task, const struct js
 		.metric = value->key.data,
 		.n = n,
 		.value = json_double(value),
-		.stderr_value = json_is(error, JSON_NUMBER) ? json_double(error) : NAN};
+		.stderr_value = error};
 	status = store_suite_result_put(m->store, &result, e);
 cleanup:
 	buf_free(&name);
 	buf_free(&suite);
-	buf_free(&key);
 	return status;
 }
 
@@ -353,7 +352,7 @@ static int check_files(struct import *m, struct error *e)
 	if (!json_is(results, JSON_OBJECT))
 		return error_set(
 			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
-	if (harness_groups_check(m->root, e) < 0)
+	if (harness_groups_check(m->root, &m->stderrs, e) < 0)
 		return error_prefix(e, "%s", m->path);
 	return 0;
 }
@@ -417,6 +416,7 @@ int harness_import(struct store *store, const char *path, const char *const *ren
 	*out = (struct harness_run){0};
 	struct import m = {.store = store, .path = path, .renames = renames, .n_renames = n_renames, .out = out};
 	int status = import_run(&m, command, e);
+	harness_stderrs_free(&m.stderrs);
 	json_free(m.document);
 	return status;
 }

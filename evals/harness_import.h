@@ -19,7 +19,9 @@ struct harness_run {
 /* Imports results_<time>.json with the samples_<task>_<time>.jsonl beside it. Tasks of a group become tasks of the suite
  * that its topmost group is called. renames: "OLD=NEW" for names of tasks and groups, where both may end with '*' for the
  * same rest. ERR_INPUT where a file is damaged or does not say what the results say (number of documents, means of the
- * metrics), ERR_MISSING for samples that were not logged; then nothing is stored. *out is to be freed on failure, too. */
+ * metrics, their standard errors), ERR_MISSING for samples that were not logged; then nothing is stored. Standard errors
+ * of means are stored as the samples give them, also where the results hold none ("N/A"). *out is to be freed on failure,
+ * too. */
 int harness_import(struct store *store, const char *path, const char *const *renames, int n_renames,
 	const char *command, struct harness_run *out, struct error *e);
 void harness_run_free(struct harness_run *r);

@@ -106,14 +106,18 @@ START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
 		"\"x\": {\"acc,none\": 1}, ");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, RESULTS ": group all",
 		"\"acc,none\" is 0.5, expected the mean of its tasks, 1.0 of 3 documents");
-	file_change(path_in(folder, RESULTS), "\"acc,none\": 0.5", "\"acc,none\": 1.0");
+	file_change(path_in(folder, RESULTS), "\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\"",
+		"\"acc,none\": 1.0, \"acc_stderr,none\": 0.5");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, RESULTS ": group all",
+		"\"acc_stderr,none\" is 0.5, expected the standard error of the samples, 0.0 of 3 documents");
+	file_change(path_in(folder, RESULTS), "\"acc_stderr,none\": 0.5", "\"acc_stderr,none\": \"N/A\"");
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT DISTINCT suite, task FROM sample ORDER BY suite", "all|arc_easy\ngsm8k|gsm8k\n");
 	expect_sql(db,
 		"SELECT suite, task, metric, n, value, stderr FROM suite_result WHERE metric = 'acc,none' AND suite = "
 		"'all'"
 		" ORDER BY task",
-		"all|all|acc,none|3|1.0|-\nall|arc_easy|acc,none|3|1.0|0.0\n");
+		"all|all|acc,none|3|1.0|0.0\nall|arc_easy|acc,none|3|1.0|0.0\n");
 }
 END_TEST
 
@@ -154,6 +158,9 @@ static const struct {
 	{"filters that disagree", GSM8K, "\"doc_hash\": \"3f58", "\"doc_hash\": \"0f58", {GSM8K ":4", "doc_hash"}},
 	{"a mean that is another", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": 0.5",
 		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 0.5, expected the mean of the samples, 1.0"}},
+	{"a standard error that is another", RESULTS, "\"acc_stderr,none\": 0.0", "\"acc_stderr,none\": 0.25",
+		{RESULTS ": arc_easy", ARC,
+			"\"acc_stderr,none\" is 0.25, expected the standard error of the samples, 0.0 of 3 documents"}},
 	{"another count of a task's results", RESULTS, "\"sample_len\": 3", "\"sample_len\": 4",
 		{RESULTS, "\"sample_len\" is 4", "3 documents"}},
 	{"a result without samples", RESULTS, "\"acc,none\": 1.0", "\"acc,other\": 0.5, \"acc,none\": 1.0",
@@ -199,6 +206,21 @@ START_TEST(only_means_are_computed_again)
 	file_change(path_in(folder, RESULTS), "\"aggregation\": \"mean\"", "\"aggregation\": \"median\"");
 	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
 	expect_sql(db, "SELECT value FROM suite_result WHERE metric = 'acc,none'", "0.5\n");
+}
+END_TEST
+
+/* With --bootstrap_iters 0 the harness writes no standard error. */
+START_TEST(standard_errors_come_from_the_samples)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	file_change(path_in(folder, ARC), "\"acc\": 1.0", "\"acc\": 0.0");
+	file_change(path_in(folder, RESULTS), "\"acc,none\": 1.0,\n   \"acc_stderr,none\": 0.0",
+		"\"acc,none\": 0.6666666666666666, \"acc_stderr,none\": \"N/A\"");
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	expect_sql(db,
+		"SELECT abs(stderr - 1.0 / 3) < 1e-15 FROM suite_result WHERE metric = 'acc,none' AND task = "
+		"'arc_easy'",
+		"1\n");
 }
 END_TEST
 
@@ -514,6 +536,7 @@ void test_program_cases(Suite *suite)
 	TCase *in = test_case(suite, "import", 120), *out = test_case(suite, "export", 120);
 	tcase_add_test(in, an_imported_run_pairs_with_ours_item_by_item);
 	tcase_add_test(in, the_same_files_are_imported_once);
+	tcase_add_test(in, standard_errors_come_from_the_samples);
 	tcase_add_test(in, tasks_of_groups_are_tasks_of_the_topmost_one);
 	tcase_add_loop_test(in, hostile_files_are_refused_by_name, 0, COUNT(hostile));
 	tcase_add_test(in, only_means_are_computed_again);
