@@ -202,7 +202,7 @@ static int document_store(struct measurement *m, const struct divergence_documen
 		.token_logprobs = buf_str(&t.logprobs),
 		.status = failure->code ? SAMPLE_ERROR : SAMPLE_OK,
 		.error = failure->code ? failure->message : NULL,
-		.prompt_tokens = d->n_tokens,
+		.prompt_tokens = d->n_tokens - 1, /* the last one is scored, not read */
 		.seconds = seconds};
 	struct buf *all[] = {&t.response, &t.metrics, &t.tokens, &t.logprobs};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == 0; i++)

@@ -201,7 +201,7 @@ static int submit_choice(struct target *t, struct flight *f, int choice, struct 
 		.logprobs_from = (int)from, /* the first token has nothing before it */
 		.rows = r->row,
 		.deadline = t->deadline};
-	f->answer.prompt_tokens += (int)n;
+	f->answer.prompt_tokens += (int)n - !one_token;
 	TRY(engine_submit(t->engine, &request, &r->id, e));
 	f->n_requests++;
 	return 0;

@@ -37,8 +37,9 @@ struct target_answer {
 	const int32_t *tokens;     /* GENERATE: [n_generated] */
 	const float *logprobs;
 	int n_generated;
-	int prompt_tokens, cached_tokens;
-	double seconds; /* from submission to the last of its requests */
+	int prompt_tokens; /* that the model reads, in all requests: a choice's last token is scored, not read */
+	int cached_tokens; /* of these, not computed because their pages were there */
+	double seconds;    /* from submission to the last of its requests */
 };
 
 /* Runs the engine until an item is finished. *out is NULL when nothing is in flight. */
