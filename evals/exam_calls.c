@@ -6,6 +6,7 @@
 #include "engine/base/utf8.h"
 #include "evals/bfcl.h"
 #include "evals/json_schema.h"
+#include "evals/tool_verdict.h"
 
 /* ---- json-schema ---- */
 
@@ -94,27 +95,43 @@ int exam_tool_call_read(const struct json *doc, const struct json *expected, str
 	return 0;
 }
 
-/* A call that cannot be decoded is none that matches. */
-static int match_calls(const struct bfcl_item *item, const struct tool_calls *calls, bool *passed, struct error *e)
+/* 1 when they match. A call that cannot be decoded is none that does. */
+static int match_calls(
+	const struct bfcl_item *item, const struct tool_calls *calls, struct buf *error_type, struct error *e)
 {
-	struct bfcl_verdict verdict = {0};
+	struct bfcl_verdict verdict = {.type = "ast_decoder:decoder_failed"};
 	struct bfcl_call *decoded = mem_calloc(calls->count, sizeof(*decoded), e);
 	if (!decoded)
 		return ERR_MEMORY;
-	bool broken = false;
+	bool broken = calls->count == 0 && item->ground_truth->count > 0;
 	for (size_t i = 0; i < calls->count; i++) {
 		decoded[i] = (struct bfcl_call){calls->items[i].name, calls->items[i].arguments};
 		broken = broken || calls->items[i].error;
 	}
 	int result = broken ? 0 : bfcl_check(NULL, item, decoded, (int)calls->count, &verdict, e);
-	*passed = result == 1;
+	if (result == 0)
+		buf_printf(error_type, "%s%s%.*s", verdict.type, verdict.about.length ? ": " : "",
+			STR_ARG(buf_str(&verdict.about)));
 	bfcl_verdict_free(&verdict);
 	free(decoded);
-	return result < 0 ? result : 0;
+	return result;
+}
+
+/* What the check does not ask for, but who reads the calls does. */
+static int judge_validity(
+	const struct tool_calls *calls, const struct json *tools, struct buf *invalid, struct error *e)
+{
+	struct error why = {0};
+	int valid = calls->count > 0 ? tool_calls_valid(calls, tools, invalid, &why) : 1;
+	if (valid == ERR_MEMORY)
+		return error_set(e, ERR_MEMORY, "%s", why.message);
+	if (valid < 0)
+		buf_printf(invalid, "not judged: %s", why.message);
+	return 0;
 }
 
 int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format,
-	struct str answer, bool *passed, struct error *e)
+	const struct answer *answer, struct item_score *out, struct error *e)
 {
 	static const struct bfcl_category one = {"exam", BFCL_MULTIPLE, BFCL_OWN, false},
 					  several = {"exam", BFCL_PARALLEL, BFCL_OWN, false};
@@ -122,8 +139,19 @@ int exam_tool_call_apply(const struct json *doc, const struct json *expected, en
 	const struct bfcl_item item = {
 		.category = expected->count == 1 ? &one : &several, .functions = tools, .ground_truth = expected};
 	struct tool_calls calls;
-	TRY(tool_calls_parse(format, answer, tools, &calls, e));
-	int status = match_calls(&item, &calls, passed, e);
+	struct buf error_type = {0}, invalid = {0};
+	TRY(tool_calls_parse(format, answer->text, tools, &calls, e));
+	int passed = 0;
+	if (answer->truncated)
+		buf_append_text(&error_type, "truncated");
+	else
+		passed = match_calls(&item, &calls, &error_type, e);
+	int status = passed < 0 ? passed : judge_validity(&calls, tools, &invalid, e);
+	if (status == 0)
+		status = tool_calls_keep(&calls, &error_type, &invalid, out, e);
+	out->value[0] = passed == 1;
+	buf_free(&error_type);
+	buf_free(&invalid);
 	tool_calls_free(&calls);
 	return status;
 }

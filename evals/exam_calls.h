@@ -3,6 +3,7 @@
 #define ASSAY_EVALS_EXAM_CALLS_H
 
 #include "engine/engine.h"
+#include "evals/suite.h"
 
 /* expected is a schema that can be judged. */
 int exam_schema_read(const struct json *doc, const struct json *expected, struct error *e);
@@ -13,8 +14,9 @@ int exam_schema_apply(
 /* expected is BFCL's ground truth, [{function: {argument: [accepted values]}}], of functions among the record's
  * "tools"; "" among the values lets an argument be left out; [] wants no call. */
 int exam_tool_call_read(const struct json *doc, const struct json *expected, struct error *e);
-/* The answer's calls match it as BFCL's AST checker decides: one call, or several in any order. */
+/* out->value[0] is whether the answer's calls match it as BFCL's AST checker decides: one call, or several in any order;
+ * none of an answer that the length limit cut. The calls are kept in "filtered" whatever comes of them. */
 int exam_tool_call_apply(const struct json *doc, const struct json *expected, enum tool_format format,
-	struct str answer, bool *passed, struct error *e);
+	const struct answer *answer, struct item_score *out, struct error *e);
 
 #endif

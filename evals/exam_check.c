@@ -19,7 +19,7 @@ struct check {
 		const struct json *doc, const struct json *expected, struct str answer, bool *passed, struct error *e);
 	/* The same for a check that reads tool calls; apply is NULL then. */
 	int (*apply_calls)(const struct json *doc, const struct json *expected, enum tool_format format,
-		struct str answer, bool *passed, struct error *e);
+		const struct answer *answer, struct item_score *out, struct error *e);
 };
 
 /* ---- exact ---- */
@@ -324,11 +324,17 @@ int exam_check_read(const struct json *doc, const struct json **expected, struct
 	return 0;
 }
 
-int exam_check_apply(const struct json *doc, enum tool_format format, struct str answer, bool *passed, struct error *e)
+int exam_check_apply(const struct json *doc, enum tool_format format, const struct answer *answer,
+	struct item_score *out, struct error *e)
 {
 	const struct check *check;
 	const struct json *expected = json_get(doc, "expected");
+	bool passed = false;
 	TRY(find_check(doc, &check, e));
-	return check->apply ? check->apply(doc, expected, answer, passed, e)
-			    : check->apply_calls(doc, expected, format, answer, passed, e);
+	if (check->apply_calls)
+		return check->apply_calls(doc, expected, format, answer, out, e);
+	if (!answer->truncated)
+		TRY(check->apply(doc, expected, answer->text, &passed, e));
+	out->value[0] = passed ? 1 : 0;
+	return 0;
 }

@@ -163,6 +163,26 @@ void tool_calls_leniencies(const struct tool_calls *calls, struct buf *out)
 	tool_leniency_append(all, out);
 }
 
+/* ---- What is kept ---- */
+
+int tool_calls_keep(const struct tool_calls *calls, struct buf *error_type, struct buf *invalid, struct item_score *out,
+	struct error *e)
+{
+	static const char *const names[] = {"calls", "leniencies", "error_type", "invalid"};
+	struct buf texts[] = {{0}, {0}, *error_type, *invalid};
+	int status = 0;
+	*error_type = *invalid = (struct buf){0};
+	tool_calls_append(calls, &texts[0]);
+	tool_calls_leniencies(calls, &texts[1]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		out->filter[out->n_filters] = names[i];
+		out->filtered[out->n_filters++] = texts[i];
+		if (status == 0)
+			status = buf_check(&texts[i], e);
+	}
+	return status;
+}
+
 /* ---- The command ---- */
 
 static void append_member(struct buf *out, const char *name, struct str text)

@@ -4,6 +4,7 @@
 #define ASSAY_EVALS_TOOL_VERDICT_H
 
 #include "engine/engine.h"
+#include "evals/suite.h"
 
 /* ERR_INPUT, naming the tool, for one that no call can name or that offers no schema: expected {"name", "parameters"?},
  * maybe within {"function"}. PRECOND: an array. */
@@ -20,6 +21,11 @@ void tool_calls_append(const struct tool_calls *calls, struct buf *out);
 
 /* Appends the names of all leniencies, joined by ", ". */
 void tool_calls_leniencies(const struct tool_calls *calls, struct buf *out);
+
+/* Keeps the calls in the score's "filtered", where reports find them (reports/tool_answer.h). error_type: why they are
+ * wrong, invalid: why they could not be carried out; both are taken over and zeroed. ERR_MEMORY. */
+int tool_calls_keep(const struct tool_calls *calls, struct buf *error_type, struct buf *invalid, struct item_score *out,
+	struct error *e);
 
 /* `assay rescore --suite toolcall`: lines {"text", "tools", "format"} to {"calls", "content", "leniencies", "valid",
  * "why"} ("valid" null without a call, {"error"} for a schema that cannot be judged). format: of lines that have none,

@@ -108,11 +108,11 @@ START_TEST(checks_pass_and_fail)
 {
 	struct json_document *record = record_of(cases[_i].check);
 	const struct json *expected;
-	bool passed;
+	const struct answer answer = {.text = str_of(cases[_i].answer)};
+	struct item_score score = {0};
 	CHECK_OK(exam_check_read(json_root(record), &expected, &test_error));
-	CHECK_OK(exam_check_apply(
-		json_root(record), TOOL_FORMAT_HERMES, str_of(cases[_i].answer), &passed, &test_error));
-	ck_assert_msg(passed == cases[_i].passes, "%s: '%s'", cases[_i].check, cases[_i].answer);
+	CHECK_OK(exam_check_apply(json_root(record), TOOL_FORMAT_HERMES, &answer, &score, &test_error));
+	ck_assert_msg(score.value[0] == cases[_i].passes, "%s: '%s'", cases[_i].check, cases[_i].answer);
 	json_free(record);
 }
 END_TEST
@@ -121,14 +121,15 @@ END_TEST
 START_TEST(a_pattern_that_takes_too_long)
 {
 	struct json_document *record = record_of("'check': 'regex', 'expected': '(x+x+)+[yz]'");
-	struct buf answer = {0};
-	bool passed;
+	struct buf text = {0};
+	struct item_score score = {0};
 	for (int i = 0; i < 5000; i++)
-		buf_append_text(&answer, "x");
-	ck_assert_int_eq(exam_check_apply(json_root(record), TOOL_FORMAT_NONE, buf_str(&answer), &passed, &test_error),
-		ERR_INPUT);
+		buf_append_text(&text, "x");
+	const struct answer answer = {.text = buf_str(&text)};
+	ck_assert_int_eq(
+		exam_check_apply(json_root(record), TOOL_FORMAT_NONE, &answer, &score, &test_error), ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(test_error.message, "matching a text of 5000 bytes: "));
-	buf_free(&answer);
+	buf_free(&text);
 	json_free(record);
 }
 END_TEST

@@ -444,11 +444,50 @@ START_TEST(exam_checks_judge)
 {
 	struct json_document *record = parse(exam_cases[_i].record);
 	const struct json *expected;
-	bool passed;
+	const struct answer answer = {.text = str_of(exam_cases[_i].answer)};
+	struct item_score score = {0};
 	CHECK_OK(exam_check_read(json_root(record), &expected, &test_error));
-	CHECK_OK(exam_check_apply(
-		json_root(record), TOOL_FORMAT_HERMES, str_of(exam_cases[_i].answer), &passed, &test_error));
-	ck_assert_msg(passed == exam_cases[_i].passes, "%s: %s", exam_cases[_i].record, exam_cases[_i].answer);
+	CHECK_OK(exam_check_apply(json_root(record), TOOL_FORMAT_HERMES, &answer, &score, &test_error));
+	ck_assert_msg(score.value[0] == exam_cases[_i].passes, "%s: %s", exam_cases[_i].record, exam_cases[_i].answer);
+	item_score_free(&score);
+	json_free(record);
+}
+END_TEST
+
+/* What an exam keeps of the calls is what the suites of tool calls keep. */
+static const struct {
+	const char *record, *answer;
+	bool truncated;
+	const char *kept[4]; /* calls, leniencies, error_type, invalid */
+} kept_cases[] = {
+	{EXPECT("[{\"w.f\": {\"c\": [\"Paris\"]}}]"), MAKE("{\"c\": \"Rome\"}"), false,
+		{"[{\"name\": \"w.f\", \"arguments\": {\"c\": \"Rome\"}}]", "", "value_error:string: c", ""}},
+	{EXPECT("[{\"w.f\": {\"c\": [\"Paris\"]}}]"), MAKE("{\"c\": 5}"), false,
+		{"[{\"name\": \"w.f\", \"arguments\": {\"c\": 5}}]", "", "type_error:simple: c",
+			"w.f: /c: type: number is not string"}},
+	{EXPECT("[{\"w.f\": {\"c\": [\"Paris\"]}}]"), MAKE("{\"c\": \"Paris\"}"), true,
+		{"[{\"name\": \"w.f\", \"arguments\": {\"c\": \"Paris\"}}]", "", "truncated", ""}},
+	{EXPECT("[{\"w.f\": {\"c\": [\"Paris\"]}}]"), "Paris", false, {"[]", "", "ast_decoder:decoder_failed", ""}},
+	{EXPECT("[]"), "I cannot.", false, {"[]", "", "", ""}},
+	{SCHEMA, "{\"b\": 1}", false, {NULL}},
+};
+
+START_TEST(exams_keep_calls)
+{
+	static const char *const names[] = {"calls", "leniencies", "error_type", "invalid"};
+	struct json_document *record = parse(kept_cases[_i].record);
+	const struct json *expected;
+	const struct answer answer = {.text = str_of(kept_cases[_i].answer), .truncated = kept_cases[_i].truncated};
+	struct item_score score = {0};
+	CHECK_OK(exam_check_read(json_root(record), &expected, &test_error));
+	CHECK_OK(exam_check_apply(json_root(record), TOOL_FORMAT_HERMES, &answer, &score, &test_error));
+	ck_assert_int_eq(score.n_filters, kept_cases[_i].kept[0] ? 4 : 0);
+	for (int i = 0; i < score.n_filters; i++) {
+		ck_assert_str_eq(score.filter[i], names[i]);
+		ck_assert_str_eq(buf_text(&score.filtered[i]), kept_cases[_i].kept[i]);
+	}
+	ck_assert(score.value[0] == (kept_cases[_i].kept[0] && !kept_cases[_i].kept[2][0]));
+	item_score_free(&score);
 	json_free(record);
 }
 END_TEST
@@ -558,6 +597,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(items, agreement_is_an_f1);
 	TCase *exams = test_case(suite, "exams", 0);
 	tcase_add_loop_test(exams, exam_checks_judge, 0, COUNT(exam_cases));
+	tcase_add_loop_test(exams, exams_keep_calls, 0, COUNT(kept_cases));
 	tcase_add_loop_test(exams, exams_are_refused, 0, COUNT(bad_exams));
 	TCase *texts = test_case(suite, "lines", 0);
 	tcase_add_loop_test(texts, lines_are_judged, 0, COUNT(lines));

@@ -177,11 +177,7 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 
 static int judge(const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e)
 {
-	bool passed = false;
-	if (!answer->truncated)
-		TRY(exam_check_apply(item->doc, item->tool_format, answer->text, &passed, e));
-	out->value[0] = passed ? 1 : 0;
-	return 0;
+	return exam_check_apply(item->doc, item->tool_format, answer, out, e);
 }
 
 /* ---- The file ---- */

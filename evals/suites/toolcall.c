@@ -59,12 +59,6 @@ static int read_content(const struct json *doc, struct doc_content *out, struct 
 
 /* ---- Verdicts ---- */
 
-static struct buf *keep(struct item_score *out, const char *name)
-{
-	out->filter[out->n_filters] = name;
-	return &out->filtered[out->n_filters++];
-}
-
 /* The calls as BFCL's checker takes them: decoded JSON. A text in which a call is broken has none. */
 static int bfcl_calls(const struct tool_calls *calls, struct bfcl_call **out, struct error *e)
 {
@@ -119,16 +113,16 @@ static int judge_ast(
 static int judge_parsed(
 	const struct suite_item *item, const struct tool_calls *calls, struct item_score *out, struct error *e)
 {
-	tool_calls_append(calls, keep(out, "calls"));
-	tool_calls_leniencies(calls, keep(out, "leniencies"));
-	int ast = judge_ast(item, calls, keep(out, "error_type"), e);
-	TRY(ast);
-	int valid = tool_calls_valid(calls, item->tools, keep(out, "invalid"), e);
-	TRY(valid);
+	struct buf error_type = {0}, invalid = {0};
+	int ast = judge_ast(item, calls, &error_type, e);
+	int valid = ast < 0 ? ast : tool_calls_valid(calls, item->tools, &invalid, e);
+	int status = valid < 0 ? valid : tool_calls_keep(calls, &error_type, &invalid, out, e);
 	out->value[METRIC_AST] = ast;
 	out->value[METRIC_VALID] = calls->count > 0 ? (double)valid : (double)NAN;
 	out->value[METRIC_CALLED] = calls->count > 0;
-	return 0;
+	buf_free(&error_type);
+	buf_free(&invalid);
+	return status;
 }
 
 static int judge(const struct suite_item *item, const struct answer *answer, struct item_score *out, struct error *e)
@@ -136,8 +130,6 @@ static int judge(const struct suite_item *item, const struct answer *answer, str
 	struct tool_calls calls;
 	TRY(tool_calls_parse(item->tool_format, answer->text, item->tools, &calls, e));
 	int status = judge_parsed(item, &calls, out, e);
-	for (int i = 0; i < out->n_filters && status == 0; i++)
-		status = buf_check(&out->filtered[i], e);
 	tool_calls_free(&calls);
 	return status;
 }
