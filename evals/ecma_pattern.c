@@ -8,7 +8,7 @@
 
 #include "engine/base/utf8.h"
 
-enum { MAX_PATTERN = 64 * 1024, MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 * 1024 };
+enum { MAX_PATTERN = 64 * 1024, MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 * 1024 }; /* MATCH_LIMIT: from each place */
 
 /* WhiteSpace and LineTerminator of ECMA-262, and what they leave, as ranges of a class. Each ends with a range, behind
  * which a hyphen means itself. */
@@ -19,7 +19,6 @@ enum { MAX_PATTERN = 64 * 1024, MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 * 102
 
 struct ecma_pattern {
 	pcre2_code *code;
-	pcre2_match_data *data;
 	pcre2_match_context *context;
 };
 
@@ -337,10 +336,26 @@ int ecma_to_pcre2(struct str source, struct buf *out, struct error *e)
 
 /* ---- Matching ---- */
 
+/* What a search may cost. PCRE2 itself bounds its work from one place of the text only, and says nothing of what it was:
+ * it calls back before each part of the pattern. */
+struct effort {
+	uint64_t *work;
+	size_t at;
+};
+
+static int count_effort(pcre2_callout_block *block, void *data)
+{
+	struct effort *effort = data;
+	size_t at = block->current_position, moved = at > effort->at ? at - effort->at : effort->at - at;
+	effort->at = at;
+	*effort->work = *effort->work > moved + 1 ? *effort->work - moved - 1 : 0;
+	return *effort->work > 0 ? 0 : PCRE2_ERROR_CALLOUT;
+}
+
 static int compile(struct ecma_pattern *p, struct str source, struct str translated, struct error *e)
 {
 	const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
-		PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C;
+		PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT;
 	int number = 0;
 	PCRE2_SIZE offset = 0;
 	p->code = pcre2_compile((PCRE2_SPTR)(translated.data ? translated.data : ""), translated.length, options,
@@ -350,9 +365,8 @@ static int compile(struct ecma_pattern *p, struct str source, struct str transla
 		pcre2_get_error_message(number, reason, sizeof(reason));
 		return error_set(e, ERR_INPUT, "pattern \"%.*s\": %s", STR_ARG(source), (const char *)reason);
 	}
-	p->data = pcre2_match_data_create_from_pattern(p->code, NULL);
 	p->context = pcre2_match_context_create(NULL);
-	if (!p->data || !p->context)
+	if (!p->context)
 		return error_set(e, ERR_MEMORY, "out of memory: pattern \"%.*s\"", STR_ARG(source));
 	pcre2_set_match_limit(p->context, MATCH_LIMIT);
 	pcre2_set_heap_limit(p->context, HEAP_LIMIT_KIB);
@@ -380,19 +394,28 @@ void ecma_pattern_delete(struct ecma_pattern *p)
 	if (!p)
 		return;
 	pcre2_match_context_free(p->context);
-	pcre2_match_data_free(p->data);
 	pcre2_code_free(p->code);
 	free(p);
 }
 
-int ecma_pattern_found(const struct ecma_pattern *p, struct str text, struct error *e)
+int ecma_pattern_found(const struct ecma_pattern *p, struct str text, uint64_t *work, struct error *e)
 {
 	PCRE2_SPTR subject = (PCRE2_SPTR)(text.data ? text.data : "");
-	int found = pcre2_match(p->code, subject, text.length, 0, 0, p->data, p->context);
+	struct effort effort = {.work = work};
+	/* it keeps what a search has needed: one for each search, so that many patterns do not add up */
+	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+	if (!data)
+		return error_set(e, ERR_MEMORY, "out of memory for a pattern on a text of %zu bytes", text.length);
+	pcre2_set_callout(p->context, count_effort, &effort);
+	int found = pcre2_match(p->code, subject, text.length, 0, 0, data, p->context);
+	pcre2_match_data_free(data);
 	if (found >= 0)
 		return 1;
 	if (found == PCRE2_ERROR_NOMATCH)
 		return 0;
+	if (found == PCRE2_ERROR_CALLOUT)
+		return error_set(
+			e, ERR_LIMIT, "a pattern on a text of %zu bytes takes more work than is bounded", text.length);
 	PCRE2_UCHAR reason[256];
 	pcre2_get_error_message(found, reason, sizeof(reason));
 	return error_set(e, ERR_LIMIT, "a pattern on a text of %zu bytes: %s", text.length, (const char *)reason);

@@ -5,7 +5,8 @@
 #include "engine/base/json_number.h"
 #include "evals/json_schema_type.h"
 
-enum { MAX_REFERENCES = 8192 }; /* finding each one's target walks through the document */
+/* Finding each reference's target walks through the document. */
+enum { MAX_REFERENCES = 8192, REFERENCE_WORK = 50000000 };
 
 /* What a keyword's value must be. */
 enum form {
@@ -410,6 +411,7 @@ static int resolve_references(struct json_schema *s)
 		s->place.length = 0;
 		TRY(schema_reference_find(s, r.use->value->text, r.node->resource, &target, &resource));
 		TRY(node_at(s, target, resource, &r.use->nodes[0]));
+		r.use->nodes[0]->is_target = true;
 	}
 	return 0;
 }
@@ -421,6 +423,7 @@ int json_schema_new(const struct json *schema, struct json_schema **out, struct 
 	if (!s)
 		return ERR_MEMORY;
 	s->e = e ? e : &why;
+	s->work = REFERENCE_WORK;
 	int status = node_at(s, schema, NULL, &s->root);
 	if (status == 0)
 		status = resolve_references(s);

@@ -68,6 +68,7 @@ struct schema_node {
 	const struct json *resource; /* the object that "#" of a reference means */
 	struct schema_use *uses;     /* [n_uses], by keyword; owned */
 	size_t n_uses;
+	bool is_target; /* of a reference: several ways may lead to it */
 };
 
 /* A reference whose target is found when all of the schema has been read. */
@@ -93,6 +94,7 @@ struct json_schema {
 	size_t n_references, n_resolved;
 	struct schema_node *root;
 	struct buf place; /* while it is compiled: where, as a JSON pointer */
+	uint64_t work;    /* left for finding what references mean: counts members and names looked at */
 	struct error *e;  /* while it is compiled */
 };
 
@@ -101,7 +103,7 @@ int schema_names_add(struct json_schema *s, const struct json *object, const str
 void schema_names_free(struct json_schema *s);
 
 /* What a reference in that resource means, and the resource of the target. */
-int schema_reference_find(const struct json_schema *s, struct str reference, const struct json *resource,
+int schema_reference_find(struct json_schema *s, struct str reference, const struct json *resource,
 	const struct json **target, const struct json **target_resource);
 
 /* The use of a keyword in a schema, or NULL. */

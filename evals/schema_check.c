@@ -6,10 +6,10 @@
 #include "engine/base/file.h"
 #include "engine/base/json_number.h"
 #include "engine/base/utf8.h"
-#include "evals/json_schema_type.h"
+#include "evals/schema_memo.h"
 
-/* WORK counts bytes and members looked at. A schema that refers to itself without going down ends at DEPTH_LIMIT. */
-enum { WORK_LIMIT = 500000000, DEPTH_LIMIT = 2048 };
+/* WORK counts bytes and members looked at, the steps of patterns, and what is kept in memory: a finding costs FINDING_WORK. */
+enum { WORK_LIMIT = 50000000, FINDING_WORK = 100, DEPTH_LIMIT = 2048 };
 
 /* Where in the instance: the last step of a path to its root. */
 struct step {
@@ -23,6 +23,7 @@ struct check {
 	uint64_t work;
 	int depth;
 	int trials; /* above 0 a failure is no verdict: nothing is said of it */
+	struct schema_memo memo;
 	struct buf *why;
 	struct error *e;
 };
@@ -94,21 +95,12 @@ static int same_check(const struct frame *f, const struct schema_node *node)
 	return node_check(f->c, node, f->value, f->at, f->seen);
 }
 
-/* The same instance by a schema that may fail: what it evaluated counts only when it does not. */
+/* The same instance by a schema that may fail. */
 static int trial_check(const struct frame *f, const struct schema_node *node)
 {
-	bool *seen = NULL;
-	if (f->seen) {
-		seen = mem_calloc(f->value->count, sizeof(*seen), f->c->e);
-		if (!seen)
-			return ERR_MEMORY;
-	}
 	f->c->trials++;
-	int result = node_check(f->c, node, f->value, f->at, seen);
+	int result = same_check(f, node);
 	f->c->trials--;
-	for (size_t i = 0; result == 1 && seen && i < f->value->count; i++)
-		f->seen[i] |= seen[i];
-	free(seen);
 	return result;
 }
 
@@ -123,6 +115,8 @@ static bool has_type(const struct json *value, struct str type)
 
 static int check_type(const struct frame *f, const struct schema_use *use)
 {
+	const uint64_t digits = f->value->type == JSON_NUMBER ? f->value->text.length : 0;
+	TRY(spend(f->c, (use->value->count + 1) * (digits + 1)));
 	if (use->value->type == JSON_STRING) {
 		if (has_type(f->value, use->value->text))
 			return 1;
@@ -166,7 +160,7 @@ static int check_number(const struct frame *f, const struct schema_use *use)
 	TRY(spend(f->c, f->value->text.length + use->value->text.length));
 	bool holds;
 	if (use->keyword == SCHEMA_MULTIPLE_OF) {
-		TRY(spend(f->c, (uint64_t)f->value->text.length * use->value->text.length));
+		TRY(spend(f->c, 8 * (uint64_t)f->value->text.length * use->value->text.length));
 		holds = json_is_multiple(f->value, use->value);
 	} else {
 		enum json_order order = json_number_compare(f->value, use->value);
@@ -221,7 +215,7 @@ static int check_pattern(const struct frame *f, const struct schema_use *use)
 	if (f->value->type != JSON_STRING)
 		return 1;
 	TRY(spend(f->c, f->value->text.length));
-	int found = ecma_pattern_found(use->patterns[0], f->value->text, f->c->e);
+	int found = ecma_pattern_found(use->patterns[0], f->value->text, &f->c->work, f->c->e);
 	return found != 0 ? found : invalid(f, "pattern", "\"%.*s\" is not found", STR_ARG(use->value->text));
 }
 
@@ -398,7 +392,7 @@ static int check_properties(const struct frame *f, const struct schema_use *use)
 static int key_matches(const struct frame *f, const struct schema_use *use, size_t i, struct str key)
 {
 	TRY(spend(f->c, key.length + 1));
-	return use->patterns[i] ? ecma_pattern_found(use->patterns[i], key, f->c->e) : 0;
+	return use->patterns[i] ? ecma_pattern_found(use->patterns[i], key, &f->c->work, f->c->e) : 0;
 }
 
 static int check_pattern_properties(const struct frame *f, const struct schema_use *use)
@@ -480,14 +474,25 @@ static int check_unevaluated(const struct frame *f, const struct schema_use *use
 	return 1;
 }
 
+/* A key is a value of its own, gone when it has been judged: so is what is remembered of it. */
+static int name_check(const struct frame *f, const struct schema_node *node, struct str key, size_t index)
+{
+	const struct json name = {.type = JSON_STRING, .text = key, .key = key};
+	struct schema_memo memo = f->c->memo;
+	f->c->memo = (struct schema_memo){0};
+	int result = child_check(f, node, &name, index);
+	schema_memo_free(&f->c->memo);
+	f->c->memo = memo;
+	return result;
+}
+
 static int check_names(const struct frame *f, const struct schema_use *use)
 {
 	if (f->value->type != JSON_OBJECT)
 		return 1;
 	size_t index = 0;
 	JSON_EACH (member, f->value) {
-		const struct json name = {.type = JSON_STRING, .text = member->key, .key = member->key};
-		int result = member->shadowed ? 1 : child_check(f, use->nodes[0], &name, index);
+		int result = member->shadowed ? 1 : name_check(f, use->nodes[0], member->key, index);
 		if (result < 0 || (result == 0 && f->c->trials > 0))
 			return result;
 		if (result == 0)
@@ -619,34 +624,93 @@ static int uses_check(
 	return 1;
 }
 
+static int seen_new(struct check *c, const struct json *value, bool **out)
+{
+	TRY(spend(c, value->count));
+	*out = mem_calloc(value->count, sizeof(**out), c->e);
+	return *out ? 1 : ERR_MEMORY;
+}
+
+static void seen_add(bool *all, const bool *seen, size_t count)
+{
+	for (size_t i = 0; all && seen && i < count; i++)
+		all[i] |= seen[i];
+}
+
+/* What it evaluated counts only when it holds, and its unevaluatedProperties sees no more than that. */
+static int fresh_check(
+	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *all)
+{
+	bool *own = NULL;
+	if (value->type == JSON_OBJECT && (all || schema_use_of(node, SCHEMA_UNEVALUATED_PROPERTIES)))
+		TRY(seen_new(c, value, &own));
+	if (c->depth == DEPTH_LIMIT) {
+		free(own);
+		return error_set(c->e, ERR_LIMIT, "a value and its schema lead deeper than %d", DEPTH_LIMIT);
+	}
+	c->depth++;
+	int result = uses_check(c, node, value, at, own);
+	c->depth--;
+	if (result == 1)
+		seen_add(all, own, value->count);
+	free(own);
+	return result;
+}
+
+/* Whether what is known of it is all that is asked: also for a failure that is to be told, it has to be judged again. */
+static bool is_known(const struct check *c, const struct schema_finding *known, const bool *all)
+{
+	if (known->found == FOUND_VALID)
+		return !all || known->seen;
+	return known->found == FOUND_INVALID && (c->trials > 0 || !c->why || c->why->length > 0);
+}
+
+/* A schema that several references lead to, once on each value. */
+static int target_check(
+	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *all)
+{
+	struct schema_finding *known = schema_memo_at(&c->memo, node, value, c->e);
+	bool *seen = NULL;
+	if (!known)
+		return ERR_MEMORY;
+	if (known->found == FOUND_OPEN)
+		return error_set(
+			c->e, ERR_LIMIT, "a $ref of the schema leads to itself without going down into the value");
+	if (!is_known(c, known, all)) {
+		known->found = FOUND_OPEN;
+		TRY(spend(c, FINDING_WORK));
+		if (all)
+			TRY(seen_new(c, value, &seen));
+		int result = fresh_check(c, node, value, at, seen);
+		known = schema_memo_at(&c->memo, node, value, c->e);
+		if (result < 0 || !known) {
+			free(seen);
+			return result < 0 ? result : ERR_MEMORY;
+		}
+		free(known->seen);
+		known->seen = seen;
+		known->found = result == 1 ? FOUND_VALID : FOUND_INVALID;
+	}
+	if (known->found == FOUND_VALID)
+		seen_add(all, known->seen, value->count);
+	return known->found == FOUND_VALID;
+}
+
 static int node_check(
 	struct check *c, const struct schema_node *node, const struct json *value, const struct step *at, bool *seen)
 {
+	bool *all = value->type == JSON_OBJECT ? seen : NULL;
 	TRY(spend(c, 1));
-	if (c->depth == DEPTH_LIMIT)
-		return error_set(c->e, ERR_LIMIT,
-			"a value and its schema lead deeper than %d: does a $ref lead to itself?", DEPTH_LIMIT);
-	/* unevaluatedProperties sees what its own schema evaluated, not what a schema around it did. */
-	bool *own = NULL, *all = value->type == JSON_OBJECT ? seen : NULL;
-	if (value->type == JSON_OBJECT && schema_use_of(node, SCHEMA_UNEVALUATED_PROPERTIES)) {
-		own = mem_calloc(value->count, sizeof(*own), c->e);
-		if (!own)
-			return ERR_MEMORY;
-	}
-	c->depth++;
-	int result = uses_check(c, node, value, at, own ? own : all);
-	c->depth--;
-	for (size_t i = 0; own && all && result == 1 && i < value->count; i++)
-		all[i] |= own[i];
-	free(own);
-	return result;
+	return node->is_target ? target_check(c, node, value, at, all) : fresh_check(c, node, value, at, all);
 }
 
 int json_schema_check(const struct json_schema *s, const struct json *instance, struct buf *why, struct error *e)
 {
 	struct check c = {.work = WORK_LIMIT, .why = why, .e = e};
 	const struct step at = {.value = instance};
-	return node_check(&c, s->root, instance, &at, NULL);
+	int result = node_check(&c, s->root, instance, &at, NULL);
+	schema_memo_free(&c.memo);
+	return result;
 }
 
 /* ---- The command ---- */

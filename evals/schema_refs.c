@@ -4,7 +4,8 @@
 #include "engine/base/utf8.h"
 #include "evals/json_schema_type.h"
 
-enum { MAX_NAMES = 1024 }; /* each step of a reference looks through them */
+/* Each step of a reference looks through the names. */
+enum { MAX_NAMES = 1024, MAX_URI = 4096 };
 
 /* ---- URIs ---- */
 
@@ -103,6 +104,10 @@ static int add_id(struct json_schema *s, const struct json *object, const struct
 	struct str reference = id->text;
 	reference.length -= reference.length > 0 && reference.data[reference.length - 1] == '#';
 	resolve_uri(base_uri(s, *resource), reference, &uri);
+	if (uri.length > MAX_URI) {
+		buf_free(&uri);
+		return schema_fail(s, "\"$id\" is a URI of more than %d bytes", MAX_URI);
+	}
 	buf_append_char(&uri, '\0');
 	struct schema_name *name = buf_check(&uri, s->e) == 0 ? name_new(s) : NULL;
 	if (!name) {
@@ -138,6 +143,15 @@ void schema_names_free(struct json_schema *s)
 }
 
 /* ---- References ---- */
+
+static int spend(struct json_schema *s, uint64_t cost)
+{
+	if (s->work <= cost)
+		return error_set(
+			s->e, ERR_LIMIT, "finding what the schema's references mean takes more work than is bounded");
+	s->work -= cost;
+	return 0;
+}
 
 static int fail_reference(const struct json_schema *s, struct str reference, const char *why)
 {
@@ -204,21 +218,24 @@ static bool is_resource(const struct json_schema *s, const struct json *value)
 
 /* pointer is decoded from the URI and begins with '/' or is empty. */
 static int follow_pointer(
-	const struct json_schema *s, struct str pointer, const struct json **at, const struct json **resource)
+	struct json_schema *s, struct str pointer, const struct json **at, const struct json **resource)
 {
 	struct buf step = {0};
-	for (size_t from = 0; from < pointer.length && *at;) {
+	int status = 0;
+	for (size_t from = 0; from < pointer.length && *at && status == 0;) {
 		size_t end = str_find(pointer, str_of("/"), from + 1);
 		if (end == SIZE_MAX)
 			end = pointer.length;
 		buf_clear(&step);
+		status = spend(s, (*at)->count + s->n_names + 1);
 		decode_step((struct str){pointer.data + from + 1, end - from - 1}, &step);
 		*at = json_is(*at, JSON_ARRAY) ? array_step(*at, buf_str(&step)) : json_get_str(*at, buf_str(&step));
 		if (is_resource(s, *at))
 			*resource = *at;
 		from = end;
 	}
-	int status = buf_check(&step, s->e);
+	if (status == 0)
+		status = buf_check(&step, s->e);
 	buf_free(&step);
 	return status;
 }
@@ -233,7 +250,7 @@ static const struct json *find_anchor(const struct json_schema *s, struct str an
 	return NULL;
 }
 
-static int find_in_resource(const struct json_schema *s, struct str reference, struct str fragment,
+static int find_in_resource(struct json_schema *s, struct str reference, struct str fragment,
 	const struct json **target, const struct json **resource)
 {
 	struct buf decoded = {0};
@@ -266,7 +283,7 @@ static const struct json *find_resource(const struct json_schema *s, struct str 
 	return found;
 }
 
-int schema_reference_find(const struct json_schema *s, struct str reference, const struct json *resource,
+int schema_reference_find(struct json_schema *s, struct str reference, const struct json *resource,
 	const struct json **target, const struct json **target_resource)
 {
 	size_t hash = str_find(reference, str_of("#"), 0);
@@ -274,6 +291,7 @@ int schema_reference_find(const struct json_schema *s, struct str reference, con
 	if (hash != SIZE_MAX)
 		fragment = (struct str){reference.data + hash + 1, reference.length - hash - 1};
 	*target_resource = resource;
+	TRY(spend(s, s->n_names * (uri.length > 0 ? 1 + MAX_URI / 64 : 1)));
 	if (uri.length > 0) {
 		*target_resource = find_resource(s, uri, resource);
 		if (!*target_resource)

@@ -155,7 +155,28 @@ static const struct {
 	 "{\"anyOf\": "
 	 "[{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/a\"}]}, \"not\": {\"type\": \"number\"}}}, \"$ref\": "
 	 "\"#/$defs/a\"}",
-		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ERR_LIMIT},
+		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", 0},
+	{"{\"propertyNames\": {\"$ref\": \"#/$defs/n\"}, \"$defs\": {\"n\": {\"anyOf\": [{\"$ref\": \"#/$defs/m\"}, "
+	 "{\"maxLength\": "
+	 "1}]}, \"m\": {\"const\": \"long\"}}}",
+		"{\"a\": 1, \"long\": 2, \"b\": 3}", 1},
+	{"{\"propertyNames\": {\"$ref\": \"#/$defs/n\"}, \"$defs\": {\"n\": {\"anyOf\": [{\"$ref\": \"#/$defs/m\"}, "
+	 "{\"maxLength\": "
+	 "1}]}, \"m\": {\"const\": \"long\"}}}",
+		"{\"a\": 1, \"long\": 2, \"other\": 3}", 0},
+	/* what a schema evaluated is known also when it is asked for later */
+	{"{\"allOf\": [{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/b\"}], \"$defs\": {\"a\": {\"properties\": "
+	 "{\"x\": {}}}, "
+	 "\"b\": {\"$ref\": \"#/$defs/a\", \"unevaluatedProperties\": false}}}",
+		"{\"x\": 1}", 1},
+	{"{\"allOf\": [{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/b\"}], \"$defs\": {\"a\": {\"properties\": "
+	 "{\"x\": {}}}, "
+	 "\"b\": {\"$ref\": \"#/$defs/a\", \"unevaluatedProperties\": false}}}",
+		"{\"x\": 1, \"y\": 2}", 0},
+	{"{\"anyOf\": [{\"$ref\": \"#/$defs/a\"}, {\"$ref\": \"#/$defs/a\"}], \"unevaluatedProperties\": false, "
+	 "\"$defs\": "
+	 "{\"a\": {\"properties\": {\"x\": {}}}}}",
+		"{\"x\": 1}", 1},
 };
 
 START_TEST(judges)
@@ -179,6 +200,60 @@ static const struct {
 	{"{\"additionalProperties\": false}", "{\"b\": 1}", "additionalProperties: \"b\" is not allowed"},
 	{"{\"propertyNames\": {\"maxLength\": 1}}", "{\"a\": 1, \"bb\": 1}", "/bb: maxLength: 2 against 1"},
 };
+
+/* {"$defs": {"d0": {"type": "string"}, "d1": {"anyOf": [d0, d0]}, ...}, "$ref": the last}: 2^levels ways. */
+static struct buf doubling(int levels, const char *keyword, const char *rest)
+{
+	struct buf out = {0};
+	buf_append_text(&out, "{\"$defs\": {\"d0\": {\"properties\": {\"x\": {\"type\": \"string\"}}}");
+	for (int i = 1; i <= levels; i++)
+		buf_printf(&out, ", \"d%d\": {\"%s\": [{\"$ref\": \"#/$defs/d%d\"}, {\"$ref\": \"#/$defs/d%d\"}]}", i,
+			keyword, i - 1, i - 1);
+	buf_printf(&out, "}, \"$ref\": \"#/$defs/d%d\"%s}", levels, rest);
+	return out;
+}
+
+/* Branches that try the same again and again take no longer for it. */
+static const struct {
+	const char *keyword, *rest, *instance, *why; /* why: "" where it is valid */
+} doublings[] = {
+	{"anyOf", "", "{\"x\": 1}", "anyOf: none of the 2 schemas holds"},
+	{"anyOf", ", \"unevaluatedProperties\": false", "{\"x\": \"a\"}", ""},
+	{"anyOf", ", \"unevaluatedProperties\": false", "{\"x\": \"a\", \"y\": 1}",
+		"unevaluatedProperties: \"y\" is not allowed"},
+	{"allOf", "", "{\"x\": \"a\"}", ""},
+	{"allOf", "", "{\"x\": 1}", "/x: type: number is not string"},
+	{"oneOf", "", "{\"x\": \"a\"}", "oneOf: none of the 2 schemas holds"},
+};
+
+START_TEST(doubling_takes_no_longer)
+{
+	struct buf schema = doubling(400, doublings[_i].keyword, doublings[_i].rest), why = {0};
+	int result = judge(buf_text(&schema), doublings[_i].instance, &why);
+	ck_assert_msg(result == !doublings[_i].why[0], "%d: %s", result, test_error.message);
+	ck_assert_str_eq(buf_text(&why), doublings[_i].why);
+	buf_free(&schema);
+	buf_free(&why);
+}
+END_TEST
+
+/* Each of many references to the last of many definitions: their product is bounded. */
+START_TEST(references_are_bounded)
+{
+	enum { DEFINITIONS = 20000, REFERENCES = 3000 };
+	struct buf schema = {0};
+	buf_append_text(&schema, "{\"$defs\": {");
+	for (int i = 0; i < DEFINITIONS; i++)
+		buf_printf(&schema, "\"d%d\": true, ", i);
+	buf_append_text(&schema, "\"last\": true}, \"allOf\": [true");
+	for (int i = 0; i < REFERENCES; i++)
+		buf_append_text(&schema, ", {\"$ref\": \"#/$defs/last\"}");
+	buf_append_text(&schema, "]}");
+	ck_assert_int_eq(judge(buf_text(&schema), "1", NULL), ERR_LIMIT);
+	ck_assert_ptr_nonnull(strstr(test_error.message, "references"));
+	buf_free(&schema);
+}
+END_TEST
 
 START_TEST(says_why)
 {
@@ -268,11 +343,31 @@ static const struct {
 	{"a{99999}", "", -1},
 };
 
+/* From each place anew: n^2 steps in all, though few from one place. */
+START_TEST(searches_are_bounded)
+{
+	struct ecma_pattern *p = NULL;
+	struct buf text = {0};
+	uint64_t work = 10000, plenty = 1000000;
+	for (int i = 0; i < 500; i++)
+		buf_append_char(&text, 'a');
+	CHECK_OK(ecma_pattern_new(str_of("a*[bc]"), &p, &test_error));
+	ck_assert_int_eq(ecma_pattern_found(p, buf_str(&text), &work, &test_error), ERR_LIMIT);
+	ck_assert_uint_eq(work, 0);
+	buf_append_char(&text, 'b');
+	ck_assert_int_eq(ecma_pattern_found(p, buf_str(&text), &plenty, &test_error), 1);
+	ck_assert_uint_lt(plenty, 1000000);
+	ecma_pattern_delete(p);
+	buf_free(&text);
+}
+END_TEST
+
 START_TEST(finds_patterns)
 {
 	struct ecma_pattern *p = NULL;
+	uint64_t work = 1000;
 	int status = ecma_pattern_new(str_of(patterns[_i].pattern), &p, &test_error);
-	int found = status < 0 ? -1 : ecma_pattern_found(p, str_of(patterns[_i].text), &test_error);
+	int found = status < 0 ? -1 : ecma_pattern_found(p, str_of(patterns[_i].text), &work, &test_error);
 	ck_assert_msg(found == patterns[_i].found, "'%s' in '%s': %d, expected %d (%s)", patterns[_i].pattern,
 		patterns[_i].text, found, patterns[_i].found, status < 0 ? test_error.message : "");
 	if (status < 0)
@@ -311,8 +406,11 @@ void test_program_cases(Suite *suite)
 	TCase *single = test_case(suite, "single", 60);
 	tcase_add_loop_test(single, judges, 0, COUNT(cases));
 	tcase_add_loop_test(single, says_why, 0, COUNT(reasons));
+	tcase_add_loop_test(single, doubling_takes_no_longer, 0, COUNT(doublings));
+	tcase_add_test(single, references_are_bounded);
 	tcase_add_test(single, names_what_it_refuses);
 	tcase_add_test(single, rescores_lines);
 	TCase *ecma = test_case(suite, "patterns", 0);
 	tcase_add_loop_test(ecma, finds_patterns, 0, COUNT(patterns));
+	tcase_add_test(ecma, searches_are_bounded);
 }

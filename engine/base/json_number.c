@@ -214,7 +214,7 @@ bool json_equal(const struct json *a, const struct json *b, enum json_equality e
 	}
 	switch (a->type) {
 	case JSON_NUMBER:
-		return spend(work, a->text.length) && json_number_compare(a, b) == JSON_SAME;
+		return spend(work, a->text.length + b->text.length) && json_number_compare(a, b) == JSON_SAME;
 	case JSON_STRING:
 		return a->text.length == b->text.length && spend(work, a->text.length) && str_equal(a->text, b->text);
 	case JSON_ARRAY:

@@ -32,11 +32,12 @@ static void try_pattern(struct str text)
 {
 	struct ecma_pattern *p = NULL;
 	struct error e = {0};
+	uint64_t work = 1000000;
 	int status = ecma_pattern_new(text, &p, &e);
 	require((status == 0) == (p != NULL) && (status == 0) == (e.message[0] == '\0'),
 		"pattern: status and message disagree");
 	if (p)
-		ecma_pattern_found(p, text, &e);
+		ecma_pattern_found(p, text, &work, &e);
 	ecma_pattern_delete(p);
 }
 
