@@ -24,9 +24,6 @@ enum {
 	MOST_CONCURRENCY = 4096,
 };
 
-/* The A/A arm: the same as the first, so that its interval is the resolution of the measurement. */
-static const char aa_name[] = "none (A/A)";
-
 struct measuring {
 	const struct options *options;
 	struct console console;
@@ -331,8 +328,8 @@ static int arms_parse(struct measuring *m, struct error *e)
 {
 	const struct options *o = m->options;
 
-	arm_add(m, guard_level_name(GUARD_NONE), GUARD_NONE);
-	arm_add(m, aa_name, GUARD_NONE);
+	arm_add(m, STORE_ARM_NONE, GUARD_NONE);
+	arm_add(m, STORE_ARM_NULL, GUARD_NONE);
 	for (int i = 0; i < o->n_arms; i++) {
 		enum guard_level level;
 		if (guard_level_parse(o->arms[i], &level, e) < 0)

@@ -9,6 +9,7 @@
 #include "reports/html.h"
 #include "reports/report_faults.h"
 #include "reports/report_html.h"
+#include "reports/report_overhead.h"
 #include "reports/report_tables.h"
 #include "reports/report_verdict.h"
 

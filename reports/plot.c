@@ -13,6 +13,7 @@
 
 #include "engine/base/decimal.h"
 #include "reports/report_faults.h"
+#include "reports/report_overhead.h"
 #include "reports/report_tables.h"
 
 enum { PLOT_SECONDS = 20, PLOT_BYTES_MAX = 8 << 20, PLOT_LINES_MAX = 12, PLOT_POINTS_MAX = 512 };
@@ -29,7 +30,7 @@ void plot_label(struct buf *out, const char *text)
 	for (int i = 0; text[i] && i < LABEL_MAX; i++) {
 		char c = text[i];
 		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-			strchr(" ./>_-+:%", c);
+			strchr(" ./>_-+:%()", c);
 		buf_append_char(out, plain ? c : '?');
 	}
 }
@@ -287,12 +288,15 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 	*out = (struct plot){0};
 	if (n == 0)
 		return 0;
-	buf_append_text(&out->alternative, "Overhead in percent with its 95% interval, against a budget of 1%");
+	buf_append_text(&out->alternative,
+		"Overhead in percent with its 95% interval, against a budget of 1% and beside none against none (A/A)");
 	buf_append_text(&out->script, "$overhead << EOD\n");
 	for (int i = 0; i < n; i++) {
-		const double values[] = {100 * rows[i].overhead, 100 * rows[i].low, 100 * rows[i].high};
+		const struct interval *cost = &rows[i].throughput.interval, *null = &rows[i].null;
+		const double values[] = {100 * rows[i].throughput.value, 100 * cost->low, 100 * cost->high,
+			100 * null->low, 100 * null->high};
 		buf_printf(&out->script, "%d", i);
-		for (int j = 0; j < 3; j++) {
+		for (int j = 0; j < 5; j++) {
 			buf_append_char(&out->script, ' ');
 			append_number(&out->script, values[j]);
 		}
@@ -302,6 +306,8 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 		buf_append_text(&out->alternative, "; ");
 		overhead_label(&rows[i], &out->alternative);
 		buf_printf(&out->alternative, ": %.2f (%.2f to %.2f)", values[0], values[1], values[2]);
+		if (!isnan(null->low) && !rows[i].is_null)
+			buf_printf(&out->alternative, ", A/A %.2f to %.2f", values[3], values[4]);
 	}
 	buf_append_text(&out->script, "EOD\n");
 	begin_script(&out->script, 860, 150 + 34 * n);
@@ -309,7 +315,10 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 		"set yrange [%d.6:-0.6]\nset xlabel 'percent of the throughput'\n"
 		"set arrow from 0, graph 0 to 0, graph 1 nohead linecolor rgb '#444444' linewidth 1.5\n"
 		"set arrow from 1, graph 0 to 1, graph 1 nohead linecolor rgb '#d55e00' linewidth 3\n"
-		"plot $overhead using 2:1:3:4:ytic(5) with xerrorbars linewidth 2 pointtype 7 pointsize 1 "
+		"plot $overhead using (($5+$6)/2):1:5:6:($1-0.35):($1+0.35) with boxxyerror fill solid noborder "
+		"linecolor "
+		"rgb '#cccccc' title 'A/A: none against none', "
+		"$overhead using 2:1:3:4:ytic(7) with xerrorbars linewidth 2 pointtype 7 pointsize 1 "
 		"linecolor rgb '#0072b2' title 'overhead, 95%% interval', "
 		"NaN with lines linewidth 3 linecolor rgb '#d55e00' title 'budget 1%%'\n",
 		n - 1);

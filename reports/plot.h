@@ -19,9 +19,9 @@ int plot_margins(const struct verdict *v, struct plot *out, struct error *e);
 /* Throughput over concurrency, a line per variant; phase "decode" or "prefill". The concurrency at which a variant's
  * cache is full is marked. */
 int plot_throughput(const struct report_data *data, const char *phase, struct plot *out, struct error *e);
-/* What guards cost, with intervals and the budget, a line each. */
 /* Faults by check: the share of trials in which it fired, as a heat map. */
 int plot_faults(const struct report_run *run, struct plot *out, struct error *e);
+/* What guards cost, with intervals, the budget and the A/A interval, a line each. */
 int plot_overhead(const struct report_data *data, struct plot *out, struct error *e);
 /* Share of answers that took at most that long, a line per variant of a run. */
 int plot_latency(const struct report_run *run, struct plot *out, struct error *e);

@@ -5,6 +5,7 @@
 #include "reports/html.h"
 #include "reports/plot.h"
 #include "reports/report_faults.h"
+#include "reports/report_overhead.h"
 #include "reports/report_tables.h"
 
 /* ---- Pieces ---- */

@@ -11,19 +11,6 @@ int report_accuracy_tables(const struct report_data *data, struct table_list *ou
 int report_capacity_table(const struct report_data *data, struct table_list *out, struct error *e);
 /* Tokens per second: KV format by concurrency, weight format by concurrency, prefill by weights, and all of it. */
 int report_speed_tables(const struct report_data *data, struct table_list *out, struct error *e);
-/* What a guard costs at one point, as a fraction of the throughput without: interleaved arms against "none". */
-struct report_overhead {
-	const struct report_run *run;
-	const struct report_measurement *point; /* the first of its block */
-	size_t pairs;
-	double overhead, low, high; /* 95% */
-};
-#define REPORT_OVERHEAD_BUDGET 0.01
-enum { REPORT_OVERHEADS = 200 };
-/* Returns how many there are, at most `most`. */
-int report_overheads(const struct report_data *data, struct report_overhead *out, int most);
-
-int report_overhead_table(const struct report_data *data, struct table_list *out, struct error *e);
 /* How long answers took. */
 int report_latency_table(const struct report_data *data, struct table_list *out, struct error *e);
 /* Answers that are not ok, by suite and variant. */

@@ -162,6 +162,11 @@ int store_suite_result_put(struct store *s, const struct store_result *result, s
 
 /* ---- Measurements ---- */
 
+/* Arms of an overhead measurement: what all are compared with, and the same once more (the A/A null), whose difference is
+ * what the measurement can resolve. */
+#define STORE_ARM_NONE "none"
+#define STORE_ARM_NULL "none (A/A)"
+
 /* One point of a benchmark, or one arm in one block of an overhead measurement. Numbers are NaN where they were not
  * measured; latencies are JSON objects of milliseconds (mean, median, p95, p99), length 0 where not measured. */
 struct store_measurement {

@@ -11,6 +11,7 @@
 #include "reports/plot.h"
 #include "reports/report_faults.h"
 #include "reports/report_html.h"
+#include "reports/report_overhead.h"
 #include "reports/report_tables.h"
 #include "tests/store_fixture.h"
 
@@ -434,7 +435,7 @@ END_TEST
 START_TEST(labels)
 {
 	static const char *const cases[][2] = {{"int4/fp8>bf16/bf16", "int4/fp8>bf16/bf16"},
-		{"a'b\"c`d\\e\nf$g", "a?b?c?d?e?f?g"}, {"é", "??"}, {"", ""},
+		{"a'b\"c`d\\e\nf$g(h)", "a?b?c?d?e?f?g(h)"}, {"é", "??"}, {"", ""},
 		{"0123456789012345678901234567890123456789abc", "0123456789012345678901234567890123456789"}};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct buf out = {0};
@@ -496,19 +497,28 @@ START_TEST(overhead)
 {
 	static const double off[] = {1012, 998, 1005, 1010, 995, 1003, 1008, 999};
 	static const double on[] = {1001, 990, 996, 1004, 985, 995, 997, 991};
+	static const double again[] = {1011, 999, 1004, 1011, 994, 1004, 1007, 1000};
+	static const struct {
+		const char *arm;
+		const double *tokens_per_s;
+		double guard_us;
+		const char *e2e_ms;
+	} arms[] = {{"pages", on, 2.5, "{\"p95\": 103}"}, {STORE_ARM_NONE, off, 0.5, "{\"p95\": 100}"},
+		{STORE_ARM_NULL, again, 0.5, "{\"p95\": 100}"}};
 	const char *path = fixture_path("x.db");
 	struct store *s = fixture_open(path);
 	int64_t run_id = fixture_begin(s, "c", false), variant = fixture_add_variant(s, "bf16/bf16");
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < 24; i++) {
 		struct store_measurement m = {.variant_id = variant,
-			.arm = i % 2 ? "pages" : "none",
-			.block = i / 2 + 1,
+			.arm = arms[i % 3].arm,
+			.block = i / 3 + 1,
 			.phase = "decode",
 			.concurrency = 8,
-			.tokens_per_s = i % 2 ? on[i / 2] : off[i / 2],
+			.tokens_per_s = arms[i % 3].tokens_per_s[i / 3],
 			.share_of_floor = (double)NAN,
-			.guard_us_per_step = 2.5,
-			.step_us = (double)NAN,
+			.guard_us_per_step = i < 3 ? 99 : arms[i % 3].guard_us, /* a block that had to wait */
+			.step_us = 1000,
+			.e2e_ms = str_of(arms[i % 3].e2e_ms),
 			.detail = STR("{}")};
 		CHECK_OK(store_measurement_put(s, &m, &test_error));
 	}
@@ -519,14 +529,26 @@ START_TEST(overhead)
 	CHECK_OK(report_overhead_table(&data, &list, &test_error));
 	table_csv(list.tables[0], "", &out);
 	/* By Assay's own test vectors of STATISTICS: ratio .9911576572558158 (.9897311389181989, .9925862316614774). */
-	ck_assert_uint_eq(table_rows(list.tables[0]), 1);
+	ck_assert_uint_eq(table_rows(list.tables[0]), 2);
 	ck_assert_msg(strstr(buf_text(&out), "\"overhead, %\",0.00884234274418") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"low\",0.0074137683385") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"high\",0.0102688610818") != NULL, "%s", buf_text(&out));
 	ck_assert_msg(strstr(buf_text(&out), "\"budget\",\"open\"") != NULL, "%s", buf_text(&out));
+	/* The A/A arm first, then its interval (SciPy 1.10's t) beside the arm that it belongs to. */
+	const char *null = strstr(buf_text(&out), "\"guard\",\"none (A/A)\""),
+		   *arm = strstr(buf_text(&out), "\"guard\",\"pages\"");
+	ck_assert(null && arm && null < arm);
+	ck_assert_msg(strstr(arm, "\"A/A low\",-0.0008915795442") != NULL, "%s", arm);
+	ck_assert_msg(strstr(arm, "\"A/A high\",0.0008893149824") != NULL, "%s", arm);
+	ck_assert_msg(strstr(arm, "\"p95 latency, %\",0.03") != NULL, "%s", arm);
+	ck_assert_msg(strstr(arm, "\"guard µs per step\",2.5") != NULL, "%s", arm);
+	ck_assert_msg(strstr(arm, "\"guard, %\",0.0025") != NULL, "%s", arm);
 	struct plot p = {0};
 	CHECK_OK(plot_overhead(&data, &p, &test_error));
-	ck_assert_msg(strstr(buf_text(&p.script), "\n0 0.88423427441") != NULL, "%s", buf_text(&p.script));
+	ck_assert_msg(strstr(buf_text(&p.script), "\n1 0.88423427441") != NULL, "%s", buf_text(&p.script));
+	ck_assert_msg(strstr(buf_text(&p.script), " -0.08915795442") != NULL, "%s", buf_text(&p.script));
+	ck_assert_ptr_nonnull(strstr(buf_text(&p.script), "\"bf16/bf16 none (A/A) decode x8\"\n"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&p.alternative), ", A/A -0.09 to 0.09"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&p.script), "\"bf16/bf16 pages decode x8\"\nEOD\n"));
 	plot_free(&p);
 	table_list_free(&list);
@@ -605,8 +627,8 @@ START_TEST(faults)
 	ck_assert_msg(strstr(buf_text(&out), "2,\"tag\",0") != NULL, "%s", buf_text(&out));
 	struct plot p = {0};
 	CHECK_OK(plot_faults(&data.runs[0], &p, &test_error));
-	ck_assert_msg(strstr(buf_text(&p.script), "$faults << EOD\n0 0 100.0\n1 1 100.0\n2 2 100.0\nEOD\n") != NULL, "%s",
-		buf_text(&p.script));
+	ck_assert_msg(strstr(buf_text(&p.script), "$faults << EOD\n0 0 100.0\n1 1 100.0\n2 2 100.0\nEOD\n") != NULL,
+		"%s", buf_text(&p.script));
 	plot_free(&p);
 	table_list_free(&list);
 	report_data_free(&data);
