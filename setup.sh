@@ -127,18 +127,32 @@ with_tests() {
 	compile "$folder"
 }
 
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 failures=
 
-# run_tests FOLDER: adds to passed, failed and skipped.
+# note_failures FOLDER: prints what its failed tests printed last, adds their names to failures.
+note_failures() {
+	local folder=$1 log=$root/$1/meson-logs/testlog.txt names
+	names=$(awk -v part=names -v folder="$folder" -f "$root/tests/failed_tests.awk" "$log") || names=
+	if [[ -z $names ]]; then
+		names="FAILED $folder: meson test named no test"
+		tail -n 100 -- "$root/$folder/test.log"
+	else
+		awk -v part=logs -v folder="$folder" -f "$root/tests/failed_tests.awk" "$log"
+	fi
+	failures+=$names$'\n'
+}
+
+# run_tests FOLDER: adds to passed, failed, skipped and failures.
 run_tests() {
 	local folder=$root/$1 wrapper=() status=0 lines=0 bad_lines=0 ok_programs skipped_programs bad_programs p f s
+	local failed_before=$failed
 	local log=$folder/meson-logs/testlog.json results=$folder/test-results
 	say "testing $1"
 	# Where addresses are spread wider than 28 bits, gcc 12's AddressSanitizer finds its shadow memory taken now and then.
 	if (($(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0) > 28)) && setarch -R true 2>/dev/null; then
 		wrapper=(--wrapper 'setarch -R')
 	fi
-	rm -f -- "$log"
+	rm -f -- "$log" "$folder/meson-logs/testlog.txt"
 	: >"$results"
 	ASSAY_TEST_RESULTS=$results quietly "$folder/test.log" \
 		meson test -C "$folder" --no-rebuild --print-errorlogs "${wrapper[@]}" || status=$?
@@ -154,9 +168,8 @@ run_tests() {
 	skipped=$((skipped + skipped_programs))
 	((bad_programs <= bad_lines)) || failed=$((failed + bad_programs - bad_lines))
 	((ok_programs <= lines - bad_lines)) || passed=$((passed + ok_programs - lines + bad_lines))
-	if ((status != 0 && failed == 0)); then
-		failed=1
-	fi
+	((status == 0 || failed > failed_before)) || failed=$((failed + 1))
+	((failed == failed_before)) || note_failures "$1"
 }
 
 run_all_tests() {
@@ -169,6 +182,8 @@ run_all_tests() {
 	run_tests build
 	run_tests build-asan
 	((passed + failed + skipped > 0)) || fail "no test ran"
+	# Whoever sees no more than the end of the standard output must learn what failed.
+	printf '%s' "$failures"
 	printf '%d passed, %d failed' "$passed" "$failed"
 	((skipped == 0)) || printf ', %d skipped' "$skipped"
 	printf '\n'
