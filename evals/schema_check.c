@@ -160,7 +160,7 @@ static int check_number(const struct frame *f, const struct schema_use *use)
 	TRY(spend(f->c, f->value->text.length + use->value->text.length));
 	bool holds;
 	if (use->keyword == SCHEMA_MULTIPLE_OF) {
-		TRY(spend(f->c, 8 * (uint64_t)f->value->text.length * use->value->text.length));
+		TRY(spend(f->c, 2 * (uint64_t)f->value->text.length * use->value->text.length));
 		holds = json_is_multiple(f->value, use->value);
 	} else {
 		enum json_order order = json_number_compare(f->value, use->value);

@@ -173,9 +173,18 @@ START_TEST(overhead_measures_every_arm_in_every_block)
 	expect_sql(db, "SELECT kind || ' ' || status FROM run", "overhead complete\n");
 	expect_sql(
 		db, "SELECT count(DISTINCT arm) || ' ' || min(block) || ' ' || max(block) FROM measurement", "4 1 3\n");
+	static const char *const arms_by_name[] = {"none (A/A)", "chain", "tags"};
 	o = RUN("report", "--markdown", "-", "--db", db);
 	expect_exit(&o, 0);
-	ck_assert_ptr_nonnull(strstr(buf_text(&o.out), "Overhead of the guards"));
+	const char *table = strstr(buf_text(&o.out), "Overhead of the guards");
+	ck_assert_ptr_nonnull(table);
+	/* at each concurrency the A/A arm, then the others with its interval beside */
+	for (int i = 0; i < 6; i++) {
+		table = strstr(table, "\n| bf16/bf16 | ");
+		ck_assert_msg(table && strncmp(table + 15, arms_by_name[i % 3], strlen(arms_by_name[i % 3])) == 0, "%s",
+			buf_text(&o.out));
+		table++;
+	}
 	outcome_free(&o);
 }
 END_TEST

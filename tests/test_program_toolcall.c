@@ -134,6 +134,15 @@ START_TEST(exams_may_offer_tools)
 	outcome_free(&o);
 	expect_sql(db, "SELECT doc_id, json_extract(metrics, '$.passed,none') FROM sample ORDER BY doc_id",
 		"0|1.0\n1|0.0\n");
+	expect_sql(db,
+		"SELECT doc_id, json_extract(json_extract(filtered, '$.calls'), '$[0].arguments.b'), "
+		"json_extract(filtered, '$.error_type') <> '' FROM sample ORDER BY doc_id",
+		"0|25|0\n1|25|1\n");
+	o = RUN("diff", "1", "1", "--db", db, "--item", "sums/1");
+	expect_exit(&o, 0);
+	ck_assert_msg(
+		strstr(buf_text(&o.out), "\ncall 1") && strstr(buf_text(&o.out), "\n  b "), "%s", buf_text(&o.out));
+	outcome_free(&o);
 	buf_free(&exam);
 }
 END_TEST
