@@ -179,7 +179,7 @@ START_TEST(overhead_measures_every_arm_in_every_block)
 	const char *table = strstr(buf_text(&o.out), "Overhead of the guards");
 	ck_assert_ptr_nonnull(table);
 	/* at each concurrency the A/A arm, then the others with its interval beside */
-	for (int i = 0; i < 6; i++) {
+	for (i = 0; i < 6; i++) {
 		table = strstr(table, "\n| bf16/bf16 | ");
 		ck_assert_msg(table && strncmp(table + 15, arms_by_name[i % 3], strlen(arms_by_name[i % 3])) == 0, "%s",
 			buf_text(&o.out));
