@@ -3,7 +3,7 @@
 #define ASSAY_EVALS_OVERHEAD_REPORT_H
 
 #include "evals/console.h"
-#include "evals/overhead.h"
+#include "reports/overhead.h"
 
 enum { OVERHEAD_ARMS = 8 };
 

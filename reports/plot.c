@@ -284,17 +284,18 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 {
 	enum { ROWS_MAX = 40 };
 	struct report_overhead rows[ROWS_MAX];
-	int n = report_overheads(data, rows, ROWS_MAX);
 	*out = (struct plot){0};
+	int n = report_overheads(data, rows, ROWS_MAX, e);
+	TRY(n);
 	if (n == 0)
 		return 0;
 	buf_append_text(&out->alternative,
 		"Overhead in percent with its 95% interval, against a budget of 1% and beside none against none (A/A)");
 	buf_append_text(&out->script, "$overhead << EOD\n");
 	for (int i = 0; i < n; i++) {
-		const struct interval *cost = &rows[i].throughput.interval, *null = &rows[i].null;
-		const double values[] = {100 * rows[i].throughput.value, 100 * cost->low, 100 * cost->high,
-			100 * null->low, 100 * null->high};
+		const struct overhead_change *cost = &rows[i].throughput;
+		const double values[] = {100 * cost->value, 100 * cost->low, 100 * cost->high, 100 * rows[i].null_low,
+			100 * rows[i].null_high};
 		buf_printf(&out->script, "%d", i);
 		for (int j = 0; j < 5; j++) {
 			buf_append_char(&out->script, ' ');
@@ -306,7 +307,7 @@ int plot_overhead(const struct report_data *data, struct plot *out, struct error
 		buf_append_text(&out->alternative, "; ");
 		overhead_label(&rows[i], &out->alternative);
 		buf_printf(&out->alternative, ": %.2f (%.2f to %.2f)", values[0], values[1], values[2]);
-		if (!isnan(null->low) && !rows[i].is_null)
+		if (!isnan(rows[i].null_low) && !rows[i].is_null)
 			buf_printf(&out->alternative, ", A/A %.2f to %.2f", values[3], values[4]);
 	}
 	buf_append_text(&out->script, "EOD\n");

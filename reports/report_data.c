@@ -1,5 +1,6 @@
 #include "reports/report_data.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -127,6 +128,25 @@ static int read_latency(struct str text, struct report_latency *out, struct erro
 	return 0;
 }
 
+static int read_detail(struct str text, struct report_measurement *out, struct error *e)
+{
+	struct json_document *document = NULL;
+	out->cpu_us = NAN;
+	if (text.length == 0)
+		return 0;
+	TRY(json_parse(text, "measurement", JSON_LAST_KEY_WINS, &document, e));
+	const struct json *values = json_get(json_root(document), STORE_LATENCIES);
+	size_t n = json_is(values, JSON_ARRAY) && values->count < INT_MAX ? values->count : 0;
+	out->cpu_us = json_double(json_get(json_root(document), STORE_CPU_US));
+	if (n > 0)
+		out->latencies = mem_calloc(n, sizeof(*out->latencies), e);
+	JSON_EACH (value, out->latencies ? values : NULL)
+		if (json_is(value, JSON_NUMBER))
+			out->latencies[out->n_latencies++] = json_double(value);
+	json_free(document);
+	return n > 0 && !out->latencies ? ERR_MEMORY : 0;
+}
+
 static int keep_measurement(void *context, const struct store_measurement *row, struct error *e)
 {
 	struct report_run *run = context;
@@ -143,6 +163,7 @@ static int keep_measurement(void *context, const struct store_measurement *row, 
 	TRY(find_variant(run, row->variant_id, &kept->variant, e));
 	TRY(copy(row->arm, &kept->arm, e));
 	TRY(copy(row->phase, &kept->phase, e));
+	TRY(read_detail(row->detail, kept, e));
 	TRY(read_latency(row->ttft_ms, &kept->ttft, e));
 	TRY(read_latency(row->itl_ms, &kept->itl, e));
 	TRY(read_latency(row->tpot_ms, &kept->tpot, e));
@@ -261,6 +282,7 @@ static void run_free(struct report_run *run)
 	for (size_t i = 0; i < run->n_measurements; i++) {
 		free(run->measurements[i].arm);
 		free(run->measurements[i].phase);
+		free(run->measurements[i].latencies);
 	}
 	faults_free(run->outcomes, run->n_outcomes);
 	faults_free(run->checks, run->n_checks);

@@ -40,6 +40,9 @@ struct report_measurement {
 	int64_t block, concurrency, input_tokens, output_tokens;
 	double tokens_per_s, share_of_floor, guard_us_per_step, step_us;
 	struct report_latency ttft, itl, tpot, e2e;
+	double cpu_us;     /* of an arm in a block, as are these; NaN: not measured */
+	double *latencies; /* [n_latencies] owned */
+	int n_latencies;
 };
 
 /* Trials of a fault campaign that are alike: as struct store_fault_count. */

@@ -1,11 +1,11 @@
 #include "reports/report_overhead.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/base/json_strict.h"
 #include "reports/report_tables.h"
-
-enum { MOST_BLOCKS = 4096 };
 
 /* Blocks of one arm at one point: in the store's order they stand together, by block. */
 struct blocks {
@@ -55,124 +55,125 @@ static struct blocks find_arm(const struct report_run *run, const struct report_
 	return (struct blocks){NULL, 0};
 }
 
-static double throughput_of(const struct report_measurement *m)
-{
-	return m->tokens_per_s;
-}
-
-static double p95_of(const struct report_measurement *m)
-{
-	return m->e2e.p95;
-}
-
-static double guard_of(const struct report_measurement *m)
-{
-	return m->guard_us_per_step;
-}
-
-static double step_of(const struct report_measurement *m)
-{
-	return m->step_us;
-}
-
 /* Both sides of each block that has both. */
-static size_t pair_blocks(struct blocks none, struct blocks arm, double (*measure)(const struct report_measurement *),
-	double *off, double *on)
+struct pairs {
+	struct overhead_sample *none, *arm; /* [n] owned; latencies are the measurements' */
+	int n;
+};
+
+static void pairs_free(struct pairs *p)
 {
-	size_t n = 0;
-	for (size_t i = 0, j = 0; i < none.n && j < arm.n && n < MOST_BLOCKS;) {
-		int64_t a = none.items[i].block, b = arm.items[j].block;
-		if (a == b && measure(&none.items[i]) > 0 && measure(&arm.items[j]) > 0) {
-			off[n] = measure(&none.items[i]);
-			on[n++] = measure(&arm.items[j]);
+	free(p->none);
+	free(p->arm);
+}
+
+static struct overhead_sample sample_of(const struct report_measurement *m)
+{
+	return (struct overhead_sample){.tokens_per_s = m->tokens_per_s,
+		.cpu_us = m->cpu_us,
+		.latencies = m->latencies,
+		.n_latencies = m->n_latencies,
+		.guard_us = m->guard_us_per_step,
+		.step_us = m->step_us};
+}
+
+static int pairs_make(struct blocks none, struct blocks arm, struct pairs *out, struct error *e)
+{
+	size_t most = none.n < arm.n ? none.n : arm.n;
+	*out = (struct pairs){.none = mem_calloc(most, sizeof(*out->none), e)};
+	out->arm = mem_calloc(most, sizeof(*out->arm), e);
+	if (!out->none || !out->arm)
+		return ERR_MEMORY;
+	for (size_t i = 0, j = 0; i < none.n && j < arm.n && out->n < INT_MAX;) {
+		const struct report_measurement *a = &none.items[i], *b = &arm.items[j];
+		if (a->block == b->block && a->tokens_per_s > 0 && b->tokens_per_s > 0) {
+			out->none[out->n] = sample_of(a);
+			out->arm[out->n++] = sample_of(b);
 		}
-		i += a <= b;
-		j += b <= a;
+		i += a->block <= b->block;
+		j += b->block <= a->block;
 	}
-	return n;
+	return 0;
 }
 
-/* Of the arm over none, less one; NaN with fewer than two pairs. Returns the pairs. */
-static size_t compare(struct blocks none, struct blocks arm, double (*measure)(const struct report_measurement *),
-	struct overhead_cost *out)
+/* What the measurement's own draws began with. */
+static uint64_t seed_of(const struct report_run *run)
 {
-	double off[MOST_BLOCKS], on[MOST_BLOCKS];
-	size_t n = pair_blocks(none, arm, measure, off, on);
-	*out = (struct overhead_cost){NAN, {NAN, NAN}};
-	if (n < 2)
-		return n;
-	struct paired_ratio ratio = paired_ratio(off, on, n, 0.95);
-	*out = (struct overhead_cost){ratio.ratio - 1, {ratio.interval.low - 1, ratio.interval.high - 1}};
-	return n;
+	struct json_document *document = NULL;
+	int64_t seed = 0;
+	if (json_parse(run->run.provenance, NULL, JSON_LAST_KEY_WINS, &document, NULL) < 0)
+		return 0;
+	json_int64(json_get(json_root(document), "seed"), &seed);
+	json_free(document);
+	return (uint64_t)seed;
 }
 
-static int ascending(const void *a, const void *b)
+static int measure_pairs(const struct pairs *p, struct report_overhead *out, struct error *e)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(struct blocks b, double (*measure)(const struct report_measurement *))
-{
-	double values[MOST_BLOCKS];
-	size_t n = 0;
-	for (size_t i = 0; i < b.n && n < MOST_BLOCKS; i++)
-		if (!isnan(measure(&b.items[i])))
-			values[n++] = measure(&b.items[i]);
-	if (n == 0)
-		return NAN;
-	qsort(values, n, sizeof(*values), ascending);
-	return sample_quantile(values, n, 0.5);
-}
-
-/* False with fewer than two pairs. */
-static bool measure_arm(
-	const struct report_run *run, struct blocks none, struct blocks arm, struct report_overhead *out)
-{
-	struct overhead_cost change;
-	*out = (struct report_overhead){
-		.run = run, .point = arm.items, .is_null = is_null(arm.items), .null = {NAN, NAN}};
-	out->pairs = compare(none, arm, throughput_of, &change);
-	if (out->pairs < 2)
-		return false;
+	struct overhead_change change;
+	TRY(overhead_ratio(p->none, p->arm, p->n, OVERHEAD_THROUGHPUT, &change, e));
 	/* Throughput falls where overhead rises: the ends of the interval change places. */
-	out->throughput = (struct overhead_cost){-change.value, {-change.interval.high, -change.interval.low}};
-	compare(none, arm, p95_of, &out->p95);
-	out->guard_us = median(arm, guard_of);
-	out->step_us = median(arm, step_of);
-	return true;
+	out->throughput = (struct overhead_change){-change.value, -change.high, -change.low};
+	TRY(overhead_ratio(p->none, p->arm, p->n, OVERHEAD_CPU, &out->cpu, e));
+	TRY(overhead_p95(p->none, p->arm, p->n, seed_of(out->run), &out->p95, e));
+	TRY(overhead_median(p->arm, p->n, OVERHEAD_GUARD, &out->guard_us, e));
+	return overhead_median(p->arm, p->n, OVERHEAD_STEP, &out->step_us, e);
 }
 
-/* All arms at one point. */
-static int measure_point(
-	const struct report_run *run, const struct report_measurement *point, struct report_overhead *out, int most)
+/* 1: measured; 0: fewer than two pairs. */
+static int measure_arm(const struct report_run *run, struct blocks none, struct blocks arm, struct report_overhead *out,
+	struct error *e)
+{
+	struct pairs pairs;
+	*out = (struct report_overhead){
+		.run = run, .point = arm.items, .is_null = is_null(arm.items), .null_low = NAN, .null_high = NAN};
+	int status = pairs_make(none, arm, &pairs, e);
+	out->pairs = (size_t)pairs.n;
+	if (status == 0 && pairs.n >= 2) {
+		status = measure_pairs(&pairs, out, e);
+		status = status < 0 ? status : 1;
+	}
+	pairs_free(&pairs);
+	return status;
+}
+
+/* All arms at one point: how many. */
+static int measure_point(const struct report_run *run, const struct report_measurement *point,
+	struct report_overhead *out, int most, struct error *e)
 {
 	struct blocks none = find_arm(run, point, STORE_ARM_NONE), null = find_arm(run, point, STORE_ARM_NULL);
-	struct interval resolution = {NAN, NAN};
-	int n = 0;
-	if (most > 0 && null.n > 0 && measure_arm(run, none, null, &out[n]))
-		resolution = out[n++].throughput.interval;
+	int n = 0, has_null = null.n > 0 && most > 0 ? measure_arm(run, none, null, &out[0], e) : 0;
+	TRY(has_null);
+	n += has_null;
 	for (size_t i = 0; i < run->n_measurements && n < most; i++) {
 		struct blocks arm = blocks_at(run, i);
 		if (arm.n == 0 || !same_point(arm.items, point) || is_null(arm.items) ||
 			strcmp(arm.items->arm, STORE_ARM_NONE) == 0)
 			continue;
-		n += measure_arm(run, none, arm, &out[n]);
+		int measured = measure_arm(run, none, arm, &out[n], e);
+		TRY(measured);
+		n += measured;
 	}
-	for (int i = 0; i < n; i++)
-		out[i].null = resolution;
+	for (int i = 0; has_null && i < n; i++) {
+		out[i].null_low = out[0].throughput.low;
+		out[i].null_high = out[0].throughput.high;
+	}
 	return n;
 }
 
-int report_overheads(const struct report_data *data, struct report_overhead *out, int most)
+int report_overheads(const struct report_data *data, struct report_overhead *out, int most, struct error *e)
 {
 	int n = 0;
 	for (size_t r = 0; r < data->n_runs; r++) {
 		const struct report_run *run = &data->runs[r];
 		/* each point has its arm "none", without which nothing can be compared */
-		for (size_t i = 0; i < run->n_measurements && n < most; i++)
-			if (strcmp(run->measurements[i].arm, STORE_ARM_NONE) == 0 && blocks_at(run, i).n > 0)
-				n += measure_point(run, &run->measurements[i], out + n, most - n);
+		for (size_t i = 0; i < run->n_measurements && n < most; i++) {
+			if (strcmp(run->measurements[i].arm, STORE_ARM_NONE) != 0 || blocks_at(run, i).n == 0)
+				continue;
+			int measured = measure_point(run, &run->measurements[i], out + n, most - n, e);
+			TRY(measured);
+			n += measured;
+		}
 	}
 	return n;
 }
@@ -182,16 +183,22 @@ int report_overheads(const struct report_data *data, struct report_overhead *out
 /* As `assay overhead` claims it: nothing under the budget is told apart where the A/A arm itself is beyond it. */
 static const char *claim(const struct report_overhead *x)
 {
-	const struct interval *cost = &x->throughput.interval, *null = &x->null;
 	if (x->is_null)
 		return "";
-	if (isnan(null->low))
+	if (isnan(x->null_low))
 		return "no A/A";
-	if (!(null->low > -REPORT_OVERHEAD_BUDGET && null->high < REPORT_OVERHEAD_BUDGET))
+	if (!(x->null_low > -REPORT_OVERHEAD_BUDGET && x->null_high < REPORT_OVERHEAD_BUDGET))
 		return "not resolved";
-	return cost->low > REPORT_OVERHEAD_BUDGET     ? "above 1%"
-		: cost->high < REPORT_OVERHEAD_BUDGET ? "within 1%"
-						      : "open";
+	return x->throughput.low > REPORT_OVERHEAD_BUDGET     ? "above 1%"
+		: x->throughput.high < REPORT_OVERHEAD_BUDGET ? "within 1%"
+							      : "open";
+}
+
+static void change_cells(struct report_table *t, const struct overhead_change *c)
+{
+	table_percent(t, c->value, 2);
+	table_percent(t, c->low, 2);
+	table_percent(t, c->high, 2);
 }
 
 static void overhead_row(const struct report_data *data, const struct report_overhead *x, struct report_table *t)
@@ -205,15 +212,12 @@ static void overhead_row(const struct report_data *data, const struct report_ove
 	table_text(t, x->point->phase);
 	table_int(t, x->point->concurrency);
 	table_int(t, (int64_t)x->pairs);
-	table_percent(t, x->throughput.value, 2);
-	table_percent(t, x->throughput.interval.low, 2);
-	table_percent(t, x->throughput.interval.high, 2);
-	table_percent(t, x->null.low, 2);
-	table_percent(t, x->null.high, 2);
+	change_cells(t, &x->throughput);
+	table_percent(t, x->null_low, 2);
+	table_percent(t, x->null_high, 2);
 	table_text(t, claim(x));
-	table_percent(t, x->p95.value, 2);
-	table_percent(t, x->p95.interval.low, 2);
-	table_percent(t, x->p95.interval.high, 2);
+	change_cells(t, &x->cpu);
+	change_cells(t, &x->p95);
 	table_number(t, x->guard_us, 2);
 	table_number(t, x->step_us, 0);
 	table_percent(t, x->guard_us / x->step_us, 3);
@@ -222,22 +226,25 @@ static void overhead_row(const struct report_data *data, const struct report_ove
 int report_overhead_table(const struct report_data *data, struct table_list *out, struct error *e)
 {
 	static const char *const columns[] = {"variant", "guard", "phase", "concurrency", "pairs", "overhead, %", "low",
-		"high", "A/A low", "A/A high", "budget", "p95 latency, %", "p95 low", "p95 high", "guard µs per step",
-		"step µs", "guard, %"};
+		"high", "A/A low", "A/A high", "budget", "CPU time, %", "CPU low", "CPU high", "p95 latency, %",
+		"p95 low", "p95 high", "guard µs per step", "step µs", "guard, %"};
 	struct report_overhead rows[REPORT_OVERHEADS];
 	struct report_table *t = table_list_add(out, "overhead", "Overhead of the guards by concurrency", e);
 	if (!t)
 		return ERR_MEMORY;
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
 		(i < 3 || i == 10 ? table_text_column : table_number_column)(t, columns[i]);
-	int n = report_overheads(data, rows, REPORT_OVERHEADS);
+	int n = report_overheads(data, rows, REPORT_OVERHEADS, e);
+	TRY(n);
 	for (int i = 0; i < n; i++)
 		overhead_row(data, &rows[i], t);
 	buf_append_text(&t->note,
 		"Throughput with a guard against throughput without, in interleaved pairs: the mean of their "
 		"logarithms with its 95% t interval, against a budget of 1%. A/A: the interval of none against none at "
 		"the same point, which is what the measurement can resolve; where it reaches 1%, nothing is said of "
-		"the budget. p95 latency: likewise, of the blocks' own 95th percentiles. Guard and step: medians of "
+		"the budget. CPU time: change of all threads' for a token of the answers, likewise. p95 latency: "
+		"change "
+		"of the 95th percentile over all blocks, whole blocks drawn 2,000 times. Guard and step: medians of "
 		"the "
 		"blocks, by the clock.");
 	if (n == REPORT_OVERHEADS)

@@ -2,15 +2,9 @@
 #ifndef ASSAY_REPORTS_REPORT_OVERHEAD_H
 #define ASSAY_REPORTS_REPORT_OVERHEAD_H
 
+#include "reports/overhead.h"
 #include "reports/report_data.h"
-#include "reports/stats.h"
 #include "reports/table.h"
-
-/* A fraction with its 95% interval; NaN where it was not measured. */
-struct overhead_cost {
-	double value;
-	struct interval interval;
-};
 
 /* One arm at one point, against "none" in the same blocks. */
 struct report_overhead {
@@ -18,16 +12,16 @@ struct report_overhead {
 	const struct report_measurement *point; /* the first of its blocks */
 	bool is_null;                           /* the A/A arm: "none" once more */
 	size_t pairs;
-	struct overhead_cost throughput; /* that is lost */
-	struct interval null;            /* of the throughput that the A/A arm loses at this point; NaN without one */
-	struct overhead_cost p95;        /* change of the blocks' 95th percentiles of latency */
+	struct overhead_change throughput; /* what is lost of it */
+	double null_low, null_high;        /* the same of the A/A arm at this point; NaN without one */
+	struct overhead_change cpu, p95; /* change of processor time and of the tail of latencies; NaN: not measured */
 	double guard_us, step_us;        /* medians, of a step */
 };
 #define REPORT_OVERHEAD_BUDGET 0.01
 enum { REPORT_OVERHEADS = 200 };
-/* Those with two pairs or more, the arms of one point together and the A/A arm first of them. Returns how many there are,
- * at most `most`. */
-int report_overheads(const struct report_data *data, struct report_overhead *out, int most);
+/* Those with two pairs or more, the arms of one point together and the A/A arm first of them, with the figures that `assay
+ * overhead` gives. Returns how many there are, at most `most`; ERR_MEMORY. */
+int report_overheads(const struct report_data *data, struct report_overhead *out, int most, struct error *e);
 
 int report_overhead_table(const struct report_data *data, struct table_list *out, struct error *e);
 

@@ -166,6 +166,9 @@ int store_suite_result_put(struct store *s, const struct store_result *result, s
  * what the measurement can resolve. */
 #define STORE_ARM_NONE "none"
 #define STORE_ARM_NULL "none (A/A)"
+/* Members of the detail of an arm in a block: processor time for a token of the answers, each request's latency. */
+#define STORE_CPU_US "cpu_us_per_token"
+#define STORE_LATENCIES "latencies_ms"
 
 /* One point of a benchmark, or one arm in one block of an overhead measurement. Numbers are NaN where they were not
  * measured; latencies are JSON objects of milliseconds (mean, median, p95, p99), length 0 where not measured. */

@@ -1,7 +1,7 @@
 /* What is said of interleaved arms. */
 #include <math.h>
 
-#include "evals/overhead.h"
+#include "reports/overhead.h"
 #include "tests/support.h"
 
 const char *const test_program_name = "overhead";

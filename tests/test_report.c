@@ -502,9 +502,10 @@ START_TEST(overhead)
 		const char *arm;
 		const double *tokens_per_s;
 		double guard_us;
-		const char *e2e_ms;
-	} arms[] = {{"pages", on, 2.5, "{\"p95\": 103}"}, {STORE_ARM_NONE, off, 0.5, "{\"p95\": 100}"},
-		{STORE_ARM_NULL, again, 0.5, "{\"p95\": 100}"}};
+		const char *detail;
+	} arms[] = {{"pages", on, 2.5, "{\"cpu_us_per_token\": 204, \"latencies_ms\": [103, 1.03]}"},
+		{STORE_ARM_NONE, off, 0.5, "{\"cpu_us_per_token\": 200, \"latencies_ms\": [100, 1]}"},
+		{STORE_ARM_NULL, again, 0.5, "{}"}};
 	const char *path = fixture_path("x.db");
 	struct store *s = fixture_open(path);
 	int64_t run_id = fixture_begin(s, "c", false), variant = fixture_add_variant(s, "bf16/bf16");
@@ -518,8 +519,7 @@ START_TEST(overhead)
 			.share_of_floor = (double)NAN,
 			.guard_us_per_step = i < 3 ? 99 : arms[i % 3].guard_us, /* a block that had to wait */
 			.step_us = 1000,
-			.e2e_ms = str_of(arms[i % 3].e2e_ms),
-			.detail = STR("{}")};
+			.detail = str_of(arms[i % 3].detail)};
 		CHECK_OK(store_measurement_put(s, &m, &test_error));
 	}
 	struct report_data data = {0};
@@ -540,6 +540,7 @@ START_TEST(overhead)
 	ck_assert(null && arm && null < arm);
 	ck_assert_msg(strstr(arm, "\"A/A low\",-0.0008915795442") != NULL, "%s", arm);
 	ck_assert_msg(strstr(arm, "\"A/A high\",0.0008893149824") != NULL, "%s", arm);
+	ck_assert_msg(strstr(arm, "\"CPU time, %\",0.02") != NULL, "%s", arm);
 	ck_assert_msg(strstr(arm, "\"p95 latency, %\",0.03") != NULL, "%s", arm);
 	ck_assert_msg(strstr(arm, "\"guard µs per step\",2.5") != NULL, "%s", arm);
 	ck_assert_msg(strstr(arm, "\"guard, %\",0.0025") != NULL, "%s", arm);

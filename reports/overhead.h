@@ -1,7 +1,7 @@
 /* What is said of interleaved arms: in every block each arm was measured once, in random order, and pairs of one block are
  * compared (INTEGRITY section 7). Pure functions. */
-#ifndef ASSAY_EVALS_OVERHEAD_H
-#define ASSAY_EVALS_OVERHEAD_H
+#ifndef ASSAY_REPORTS_OVERHEAD_H
+#define ASSAY_REPORTS_OVERHEAD_H
 
 #include "engine/base/error.h"
 #include "engine/base/rng.h"
@@ -33,7 +33,7 @@ int overhead_median(const struct overhead_sample *samples, int n_blocks, enum ov
 enum { OVERHEAD_RESAMPLES = 2000 };
 
 /* The same for the 95th percentile of all latencies of an arm, with the percentile interval of whole blocks drawn with
- * replacement. ERR_MEMORY. */
+ * replacement; NaN without latencies. ERR_MEMORY. */
 int overhead_p95(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks, uint64_t seed,
 	struct overhead_change *out, struct error *e);
 
