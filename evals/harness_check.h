@@ -38,8 +38,8 @@ int harness_sums_check(const struct harness_sums *s, int64_t documents, const st
 	const struct json *config, struct harness_stderrs *found, struct error *e);
 
 /* Whether each group's results are the means of those of the tasks below it, by size or plain, and their standard errors
- * the pooled ones, to 1e-9; adds those to found, which holds the tasks'. root: a results file. ERR_INPUT, naming group,
- * metric and the values. */
+ * the pooled ones, or those of all the documents, to 1e-9; adds those to found, which holds the tasks'. root: a results
+ * file. ERR_INPUT, naming group, metric and the values. */
 int harness_groups_check(const struct json *root, struct harness_stderrs *found, struct error *e);
 
 #endif

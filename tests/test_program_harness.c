@@ -361,6 +361,22 @@ START_TEST(groups_come_back_as_they_went)
 }
 END_TEST
 
+/* A sample may leave one document of a task, which has no standard error; its group has one. */
+START_TEST(groups_of_a_sample_come_back)
+{
+	const char *folder = scratch_folder(), *db = path_in(folder, "a.db"), *out = path_in(folder, "out");
+	expect_done(RUN("run", "--suite", "mmlu", "--sample", "5", "--db", db));
+	expect_done(RUN("export", "--lm-eval", out, "1", "--db", db));
+	expect_done(RUN("import", "--lm-eval", out, "--db", db));
+	expect_sql(db,
+		"SELECT sum(task = 'mmlu' AND a.stderr IS NOT NULL), sum(a.n = 1) > 0,"
+		" sum(NOT (a.stderr IS b.stderr OR abs(a.stderr - b.stderr) < 1e-12))"
+		" FROM suite_result a JOIN suite_result b USING (suite, task, metric) WHERE a.run_id = 1 AND b.run_id "
+		"= 2",
+		"1|1|0\n");
+}
+END_TEST
+
 START_TEST(other_data_than_the_run_had_are_refused)
 {
 	const char *folder = scratch_folder(), *db = path_in(folder, "a.db");
@@ -550,5 +566,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(out, suites_of_no_harness_task_are_left_out);
 	tcase_add_test(out, parts_of_runs_are_not_exported);
 	tcase_add_test(out, nothing_is_written_by_half);
+	tcase_add_test(out, groups_of_a_sample_come_back);
 	tcase_add_test(out, other_data_than_the_run_had_are_refused);
 }
