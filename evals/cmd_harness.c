@@ -165,6 +165,8 @@ static int import_all(struct store *s, const struct options *o, struct console *
 					"none of assay's suites: %s; --rename OLD=NEW gives a task the name to compare "
 					"by",
 					buf_text(&run.foreign));
+			if (run.stderrs.length)
+				console_note(c, "standard errors of groups: %s", buf_text(&run.stderrs));
 		}
 		harness_run_free(&run);
 		TRY(status);

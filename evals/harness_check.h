@@ -22,6 +22,7 @@ int harness_sums_add(struct harness_sums *s, const struct store_sample *sample, 
 struct harness_stderrs {
 	struct harness_stderr *items; /* owned; by result, once the groups are checked */
 	size_t count, capacity;
+	struct buf others; /* groups whose file says another, with both; owned */
 };
 void harness_stderrs_free(struct harness_stderrs *s);
 
@@ -37,9 +38,9 @@ int harness_stderr_of(const struct harness_stderrs *s, const struct json *result
 int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
 	const struct json *config, struct harness_stderrs *found, struct error *e);
 
-/* Whether each group's results are the means of those of the tasks below it, by size or plain, and their standard errors
- * the pooled ones, or those of all the documents, to 1e-9; adds those to found, which holds the tasks'. root: a results
- * file. ERR_INPUT, naming group, metric and the values. */
+/* Whether each group's results are the means of those of the tasks below it, by size or plain, to 1e-9. Adds their standard
+ * errors to found, which holds the tasks': the pooled ones, or those of all the documents where the file says that; what it
+ * says else is told in found->others. root: a results file. ERR_INPUT, naming group, metric and the values. */
 int harness_groups_check(const struct json *root, struct harness_stderrs *found, struct error *e);
 
 #endif

@@ -416,6 +416,8 @@ int harness_import(struct store *store, const char *path, const char *const *ren
 	*out = (struct harness_run){0};
 	struct import m = {.store = store, .path = path, .renames = renames, .n_renames = n_renames, .out = out};
 	int status = import_run(&m, command, e);
+	out->stderrs = m.stderrs.others;
+	m.stderrs.others = (struct buf){0};
 	harness_stderrs_free(&m.stderrs);
 	json_free(m.document);
 	return status;
@@ -424,5 +426,6 @@ int harness_import(struct store *store, const char *path, const char *const *ren
 void harness_run_free(struct harness_run *r)
 {
 	buf_free(&r->foreign);
+	buf_free(&r->stderrs);
 	*r = (struct harness_run){0};
 }

@@ -14,6 +14,7 @@ struct harness_run {
 	int tasks;
 	int64_t documents;
 	struct buf foreign; /* tasks that are none of assay's suites, "a, b"; owned */
+	struct buf stderrs; /* standard errors of groups that the file gives another value; owned */
 };
 
 /* Imports results_<time>.json with the samples_<task>_<time>.jsonl beside it. Tasks of a group become tasks of the suite
