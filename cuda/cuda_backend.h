@@ -2,9 +2,7 @@
  *
  * All work goes to one stream and is made in steps: ops are kept until a result is wanted (finish, download,
  * verify_pages), then launched together, from the third time on as one CUDA graph (steps.h). Arrays that the engine
- * leaves in host memory keep their place on the device (staging.h). Between two ops nothing waits; a step ends with one
- * synchronisation, which brings the rows of logits, the count of clipped values and the check of the pages behind the
- * reads. The check before them has one of its own: the engine must know what it may read. */
+@
 #ifndef ASSAY_CUDA_CUDA_BACKEND_H
 #define ASSAY_CUDA_CUDA_BACKEND_H
 
