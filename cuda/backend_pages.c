@@ -51,19 +51,6 @@ static void extent_find(const struct verify_pages_args *a, int expected_stride, 
 	*used = most < room ? most : room;
 }
 
-/* Logical pages of a table that are checked or, by the step behind the check, attended to. */
-static int columns_find(const struct verify_pages_args *a, const struct verify_deferral *batch, int used)
-{
-	int64_t most = used;
-
-	for (int b = 0; batch && b < a->n_sequences; b++) {
-		int64_t end = (int64_t)batch->first_position[b] + batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
-		int64_t pages = (end + batch->page_size - 1) / batch->page_size;
-		most = pages > most ? pages : most;
-	}
-	return most < a->table_stride ? (int)most : a->table_stride;
-}
-
 /* The arguments with device copies of all arrays, and the versions of the check's. batch: NULL where there is no gate. */
 static bool arguments_bring(struct cuda_backend *c, const struct verify_pages_args *a,
 	const struct verify_deferral *batch, struct page_gate_args *d, uint64_t versions[VERIFY_ARRAYS])
@@ -73,6 +60,9 @@ static bool arguments_bring(struct cuda_backend *c, const struct verify_pages_ar
 	struct verify_pages_args *check = &d->check;
 
 	extent_find(a, expected_stride, &rows, &used);
+	int read = batch ? batch_pages(batch->first_position, batch->cu_seqlens, a->n_sequences, batch->page_size,
+				   a->table_stride)
+			 : 0;
 	memset(d, 0, sizeof *d);
 	check->table_stride = a->table_stride;
 	check->n_sequences = a->n_sequences;
@@ -89,7 +79,7 @@ static bool arguments_bring(struct cuda_backend *c, const struct verify_pages_ar
 	d->first_position = batch ? batch->first_position : NULL;
 	d->slots = batch ? batch->slots : NULL;
 	const struct op_array arrays[VERIFY_ARRAYS + GATE_ARRAYS] = {
-		{&check->block_tables, (size_t)columns_find(a, batch, used) * sizeof(int32_t), a->n_sequences,
+		{&check->block_tables, (size_t)(used > read ? used : read) * sizeof(int32_t), a->n_sequences,
 			(size_t)a->table_stride * sizeof(int32_t), false},
 		{&check->n_used, sequences, 0, 0, false},
 		{&check->rows, sequences, 0, 0, false},

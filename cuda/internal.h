@@ -109,6 +109,9 @@ int results_collect(struct cuda_backend *c);
 
 /* ---- ops (backend_ops.c) ---- */
 
+/* Pages that the longest sequence reaches, and no more than a table has: what of its rows attention reads. */
+int batch_pages(const int32_t *first_position, const int32_t *cu_seqlens, int n_sequences, int page_size, int stride);
+
 void cuda_embed(struct backend *b, const struct embed_args *a);
 void cuda_rmsnorm(struct backend *b, const struct rmsnorm_args *a);
 void cuda_linear(struct backend *b, const struct linear_args *a);
