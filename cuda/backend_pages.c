@@ -247,8 +247,8 @@ static int answer_fetch(struct cuda_backend *c, int32_t *host, const int32_t *de
 	size_t bytes = (size_t)n * sizeof *host;
 
 	return failure_keep(c,
-		cuda_status(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, c->stream), "check of pages",
-			&e),
+		cuda_status(
+			cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, c->stream), "check of pages", &e),
 		&e);
 }
 
@@ -287,14 +287,12 @@ static void check_answer(struct cuda_backend *c, const struct verify_pages_args 
 	memcpy(&v->args, &d.check, sizeof d.check);
 	memcpy(v->versions, versions, sizeof versions);
 	v->tables_read = v->args.block_tables;
-	v->answered = false;
-	if (!known) {
-		v->in_step = true;
+	v->in_step = !known;
+	if (!known)
 		check_keep(c);
-		if (results_collect(c) < 0)
-			return;
-		v->answered = false;
-	}
+	if ((known ? ops_flush(c) : results_collect(c)) < 0) /* what was put is not awaited after */
+		return;
+	v->answered = false;
 	v->asked = true;
 	memcpy(a->first_bad, v->host_first_bad, bytes);
 }

@@ -31,12 +31,12 @@ enum { VERIFY_ARRAYS = 6, GATE_ARRAYS = 3 };
 struct cuda_verify {
 	struct verify_pages_args args;    /* on the device; first_bad too */
 	uint64_t versions[VERIFY_ARRAYS]; /* of its arrays */
-	const int32_t *tables_read;       /* [device] what the step reads: args.block_tables, or what the gate let through */
-	bool asked;                       /* no step has run since */
-	bool answered;                    /* behind a step: host_first_bad holds what the next call would find */
-	bool in_step;                     /* its answer comes with the step's results */
-	int32_t *first_bad;               /* [device] [room] */
-	int32_t *host_first_bad;          /* pinned */
+	const int32_t *tables_read; /* [device] what the step reads: args.block_tables, or what the gate let through */
+	bool asked;                 /* no step has run since */
+	bool answered;              /* behind a step: host_first_bad holds what the next call would find */
+	bool in_step;               /* its answer comes with the step's results */
+	int32_t *first_bad;         /* [device] [room] */
+	int32_t *host_first_bad;    /* pinned */
 	int room;
 };
 
@@ -144,10 +144,11 @@ void verify_hand_out(struct cuda_backend *c);
 void verify_free(struct cuda_backend *c);
 void gate_free(struct cuda_backend *c);
 
-bool gate_waits_for(const struct cuda_gate *g, const void *host); /* the array is one of a check that is still to be made */
-bool gate_keep(struct cuda_backend *c);                           /* makes it; false after a failure */
+bool gate_waits_for(
+	const struct cuda_gate *g, const void *host); /* the array is one of a check that is still to be made */
+bool gate_keep(struct cuda_backend *c);               /* makes it; false after a failure */
 const void *gate_copy(const struct cuda_gate *g, const void *host); /* [device] NULL: no gate covers the array */
-void gate_end(struct cuda_backend *c);                              /* at the end of finish: the answer goes to its caller */
+void gate_end(struct cuda_backend *c); /* at the end of finish: the answer goes to its caller */
 
 /* Brings arrays as they are. */
 bool arrays_bring(struct cuda_backend *c, const struct op_array *arrays, int n);

@@ -85,8 +85,7 @@ static void layer_open(struct layer *l, bool cuda)
 
 	l->backend = backend_new(cuda);
 	CHECK_OK(l->backend->ops->weight_pack(l->backend, &matrix, 1, &l->head, &test_error));
-	l->cache = (struct kv_layer){
-		KV_F32, device_new(l->backend, CACHE), device_new(l->backend, CACHE), 1.0f, 1.0f};
+	l->cache = (struct kv_layer){KV_F32, device_new(l->backend, CACHE), device_new(l->backend, CACHE), 1.0f, 1.0f};
 	l->qkv = device_new(l->backend, QKV);
 	l->out = device_new(l->backend, OUT);
 	l->x = device_new(l->backend, 8);
@@ -171,7 +170,8 @@ static void step_ops(struct layer *l, const struct batch_arrays *a)
 			.out = l->out});
 	row = (struct logits_row){.target = 3};
 	ops->logits(l->backend,
-		&(struct logits_args){.x = l->x, .head = &l->head, .hidden = 8, .vocab = 16, .rows = &row, .n_rows = 1});
+		&(struct logits_args){
+			.x = l->x, .head = &l->head, .hidden = 8, .vocab = 16, .rows = &row, .n_rows = 1});
 }
 
 static void outcome_take(struct layer *l, struct outcome *o)
@@ -196,14 +196,18 @@ static void plain_step(struct layer *l, const struct batch_arrays *a, struct out
 static void answers_expect(const char *name, const struct batch_arrays *a, const int32_t expected[SEQUENCES])
 {
 	for (int b = 0; b < SEQUENCES; b++)
-		ck_assert_msg(a->first_bad[b] == expected[b], "%s: sequence %d: first bad page %d, expected %d", name, b,
-			a->first_bad[b], expected[b]);
+		ck_assert_msg(a->first_bad[b] == expected[b], "%s: sequence %d: first bad page %d, expected %d", name,
+			b, a->first_bad[b], expected[b]);
 }
 
-static void outcomes_alike(const char *name, const struct outcome *a, const struct outcome *b)
+/* Of two that are parked either may be the last to write to page 0: then that, and what they read there, is not compared. */
+static void outcomes_alike(const char *name, const struct outcome *a, const struct outcome *b, bool two_parked)
 {
-	ck_assert_msg(memcmp(a->out, b->out, sizeof a->out) == 0, "%s: attention has other bits", name);
-	ck_assert_msg(memcmp(a->k, b->k, sizeof a->k) == 0 && memcmp(a->v, b->v, sizeof a->v) == 0,
+	int from = two_parked ? PAGE * DIM : 0, row = HEADS * DIM;
+	size_t cache = (size_t)(CACHE - from) * sizeof *a->k, out = (size_t)(two_parked ? row : OUT) * sizeof *a->out;
+
+	ck_assert_msg(memcmp(a->out, b->out, out) == 0, "%s: attention has other bits", name);
+	ck_assert_msg(memcmp(a->k + from, b->k + from, cache) == 0 && memcmp(a->v + from, b->v + from, cache) == 0,
 		"%s: the cache has other bits", name);
 }
 
@@ -226,7 +230,7 @@ static void checked_step(const char *name, struct layer *l, struct batch_arrays 
 	CHECK_OK(l->backend->ops->finish(l->backend, &test_error));
 	answers_expect(name, a, expected);
 	outcome_take(l, &got);
-	outcomes_alike(name, &got, outcome);
+	outcomes_alike(name, &got, outcome, parked_on_host >= 0);
 }
 
 /* Faults of the sequence that is parked, and its first bad page. */
@@ -277,7 +281,8 @@ START_TEST(the_device_parks_what_it_finds_bad)
 	plain_step(&l, &a, &parked);
 	host_park(&a, 2);
 	plain_step(&l, &a, &both);
-	ck_assert(memcmp(clean.k + PAGE * DIM, parked.k + PAGE * DIM, sizeof clean.k - PAGE * DIM * sizeof(float)) != 0);
+	ck_assert(
+		memcmp(clean.k + PAGE * DIM, parked.k + PAGE * DIM, sizeof clean.k - PAGE * DIM * sizeof(float)) != 0);
 	for (int i = 0; i < COUNT(faults); i++) {
 		const struct fault *f = &faults[i];
 		const int32_t one_bad[SEQUENCES] = {-1, f->first_bad, -1}, two_bad[SEQUENCES] = {-1, f->first_bad, 0};
@@ -398,7 +403,7 @@ END_TEST
 /* ---- engines ---- */
 
 /* Three layers, for an attack that changes a value of the third. */
-static const char config_text[] =
+static const char small_config[] =
 	"{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 32, \"num_hidden_layers\": 3, "
 	"\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 16, \"vocab_size\": 97, "
 	"\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-06, \"rope_theta\": 10000.0, "
@@ -408,7 +413,7 @@ enum { VOCAB = 97, PROMPT = 9, ANSWER = 8 };
 static struct engine *small_engine(bool cuda, const struct kv_guard *guard, bool padded)
 {
 	scratch_folder();
-	return open_with(test_write_file("config.json", config_text, sizeof config_text - 1), "bf16/bf16",
+	return open_with(test_write_file("config.json", small_config, sizeof small_config - 1), "bf16/bf16",
 		(struct engine_config){.backend = backend_new(cuda),
 			.random_weights = true,
 			.weights_seed = 7,
@@ -459,15 +464,21 @@ static int incident_order(const void *a, const void *b)
 	return (int)x->check - (int)y->check;
 }
 
+/* A digest is of values, which are not the CPU's bit for bit; all else is bookkeeping. */
+static bool incidents_alike(const struct guard_incident *a, const struct guard_incident *b)
+{
+	return a->check == b->check && a->moment == b->moment && a->request == b->request && a->page == b->page &&
+		a->logical == b->logical && a->step == b->step && a->emitted == b->emitted &&
+		(a->check == GUARD_CONTENT || (a->expected == b->expected && a->actual == b->actual));
+}
+
 static void incidents_compare(const char *name, struct hostile *cpu, struct hostile *cuda)
 {
 	qsort(cpu->seen, (size_t)cpu->n_seen, sizeof *cpu->seen, incident_order);
 	qsort(cuda->seen, (size_t)cuda->n_seen, sizeof *cuda->seen, incident_order);
 	for (int i = 0; i < cpu->n_seen && i < cuda->n_seen; i++) {
 		const struct guard_incident *a = &cpu->seen[i], *b = &cuda->seen[i];
-		ck_assert_msg(a->check == b->check && a->moment == b->moment && a->request == b->request &&
-				a->page == b->page && a->logical == b->logical && a->expected == b->expected &&
-				a->actual == b->actual && a->step == b->step && a->emitted == b->emitted,
+		ck_assert_msg(incidents_alike(a, b),
 			"%s: %s %s page %d logical %d of %d, the CPU's: %s %s page %d logical %d of %d", name,
 			guard_check_name(b->check), guard_moment_name(b->moment), b->page, b->logical, (int)b->request,
 			guard_check_name(a->check), guard_moment_name(a->moment), a->page, a->logical, (int)a->request);

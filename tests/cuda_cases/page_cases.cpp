@@ -203,7 +203,8 @@ static int gate_compare(
 	for (int64_t i = 0; i < gate_pages(first, count, c->page_size, stride); i++) {
 		const size_t at = (size_t)b * (size_t)stride + (size_t)i;
 		if (passed.tables[at] != (bad ? 0 : d.verify.tables[at]))
-			return error_set(e, ERR_INPUT, "sequence %d, entry %d is page %d", b, (int)i, passed.tables[at]);
+			return error_set(
+				e, ERR_INPUT, "sequence %d, entry %d is page %d", b, (int)i, passed.tables[at]);
 	}
 	for (int i = 0; i < count; i++) {
 		const int64_t slot = bad ? i % c->page_size : d.slots[(size_t)(from + i)];
@@ -224,10 +225,10 @@ static int gate_case_run(const struct gate_case *c, struct error *e)
 	const device_array<int32_t> cu_seqlens(d.cu_seqlens), first_position(d.first_position);
 	const device_array<int64_t> slots(d.slots), slots_out(d.slots.size() + 1);
 	const device_array<int32_t> tables_out(d.verify.tables.size() + 1), first_out(d.first_position.size() + 1);
-	const struct page_gate_args a = {{tables.data, c->verify.table_stride, c->verify.n_sequences, n_used.data,
-						 c->verify.rows ? rows.data : NULL, c->verify.expected_stride,
-						 tags.data, c->verify.pages ? pages.data : NULL, page_tags.data,
-						 VERIFY_PAGES, bad.data, NULL},
+	const struct page_gate_args a = {
+		{tables.data, c->verify.table_stride, c->verify.n_sequences, n_used.data,
+			c->verify.rows ? rows.data : NULL, c->verify.expected_stride, tags.data,
+			c->verify.pages ? pages.data : NULL, page_tags.data, VERIFY_PAGES, bad.data, NULL},
 		cu_seqlens.data, first_position.data, slots.data, c->page_size, tables_out.data, first_out.data,
 		slots_out.data};
 	TRY(page_gate_launch(&a, 0, e));
