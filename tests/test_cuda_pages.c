@@ -410,11 +410,11 @@ static const char small_config[] =
 	"\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\"}\n";
 enum { VOCAB = 97, PROMPT = 9, ANSWER = 6 };
 
-static struct engine *small_engine(bool cuda, const struct kv_guard *guard, bool padded)
+static struct engine *engine_on(struct backend *backend, const struct kv_guard *guard, bool padded)
 {
 	scratch_folder();
 	return open_with(test_write_file("config.json", small_config, sizeof small_config - 1), "bf16/bf16",
-		(struct engine_config){.backend = backend_new(cuda),
+		(struct engine_config){.backend = backend,
 			.random_weights = true,
 			.weights_seed = 7,
 			.threads = 1,
@@ -423,6 +423,11 @@ static struct engine *small_engine(bool cuda, const struct kv_guard *guard, bool
 			.max_requests = 4,
 			.pad_decode = padded,
 			.guard = guard});
+}
+
+static struct engine *small_engine(bool cuda, const struct kv_guard *guard, bool padded)
+{
+	return engine_on(backend_new(cuda), guard, padded);
 }
 
 static void small_requests(struct engine *engine)
@@ -561,6 +566,91 @@ START_TEST(an_observing_guard_sees_the_same)
 }
 END_TEST
 
+static void page_and_slot_of_peer(struct hostile *h, const struct kv_guard_batch *batch, int b)
+{
+	entry_to_peer(h, batch, b);
+	slot_of_peer(h, batch, b);
+}
+
+/* A sequence whose slot, too, was another's when it was parked has written nothing there. */
+START_TEST(a_parked_write_soils_nobody)
+{
+	static const struct attack attack = {"in the window, another's page and slot", GUARD_PAGES, GUARD_TAG,
+		GUARD_AT_READ, .window = true, .act = page_and_slot_of_peer};
+	static struct hostile h;
+	struct engine *engine = small_engine(true, NULL, false);
+	struct answers clean;
+
+	small_answers(engine, &clean);
+	engine_close(engine);
+	struct ending end = attacked(&h, &attack, false, true);
+	ck_assert_int_eq((int)incident_of(&h, GUARD_TAG)->moment, GUARD_AT_READ);
+	ck_assert_ptr_null(incident_of(&h, GUARD_WRITE));
+	ck_assert_int_eq(end.n_quarantined, 0);
+	for (int r = 0; r < REQUESTS; r++) {
+		ck_assert_int_eq(end.answers.failed[r], r == VICTIM - 1);
+		ck_assert(r == VICTIM - 1 || end.answers.bits[r] == clean.bits[r]);
+	}
+}
+END_TEST
+
+/* ---- answers that a guard should not get ---- */
+
+static struct lying {
+	const struct backend_ops *inner;
+	struct verify_pages_args asked;
+	int32_t answer; /* for every sequence */
+	bool silent;
+} lying;
+
+/* The CPU, which defers an answer that it then does not find out. */
+static void lying_verify(struct backend *b, const struct verify_pages_args *a)
+{
+	lying.asked = *a;
+	if (a->deferral)
+		a->deferral->deferred = true;
+	else
+		lying.inner->verify_pages(b, a);
+}
+
+static int lying_finish(struct backend *b, struct error *e)
+{
+	for (int i = 0; !lying.silent && lying.asked.deferral && i < lying.asked.n_sequences; i++)
+		lying.asked.first_bad[i] = lying.answer;
+	lying.asked.deferral = NULL;
+	return lying.inner->finish(b, e);
+}
+
+/* Nothing of a step is published without the answer, nor what the device named and the host's table does not show. */
+START_TEST(no_answer_is_no_good_one)
+{
+	static const struct {
+		int32_t answer;
+		bool silent;
+		enum guard_check check;
+	} cases[] = {{-1, true, GUARD_EPOCH}, {INT32_MIN, false, GUARD_EPOCH}, {1, false, GUARD_TAG}};
+	static struct hostile h;
+	struct backend *b = backend_new(false);
+	struct backend_ops ops = *b->ops;
+	struct answers got;
+
+	lying = (struct lying){.inner = b->ops, .answer = cases[_i].answer, .silent = cases[_i].silent};
+	ops.verify_pages = lying_verify;
+	ops.finish = lying_finish;
+	b->ops = &ops;
+	hostile_init(&h, NULL, GUARD_PAGES, false);
+	struct engine *engine = engine_on(b, &h.table, false);
+	small_answers(engine, &got);
+	engine_close(engine);
+	ck_assert_int_eq(h.n_seen, REQUESTS);
+	for (int r = 0; r < REQUESTS; r++) {
+		ck_assert(got.failed[r] && got.generated[r] == 0);
+		ck_assert_int_eq((int)h.seen[r].check, (int)cases[_i].check);
+		ck_assert_int_eq((int)h.seen[r].moment, GUARD_AT_READ);
+	}
+}
+END_TEST
+
 /* ---- waits ---- */
 
 /* Steps of one padded batch: a graph holds each of them whole, with both checks, and the host waits once; it asks again,
@@ -604,5 +694,7 @@ void test_program_cases(Suite *suite)
 	TCase *engine = test_case(suite, "engine", 60);
 	tcase_add_loop_test(engine, attacks_end_as_on_the_cpu, 0, test_build_is_slow() ? 1 : ATTACK_GROUPS);
 	tcase_add_loop_test(engine, an_observing_guard_sees_the_same, 0, 1);
+	tcase_add_test(engine, a_parked_write_soils_nobody);
+	tcase_add_loop_test(engine, no_answer_is_no_good_one, 0, 3);
 	tcase_add_loop_test(engine, a_step_has_one_wait_and_one_graph, 0, 4);
 }
