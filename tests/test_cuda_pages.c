@@ -566,6 +566,29 @@ START_TEST(an_observing_guard_sees_the_same)
 }
 END_TEST
 
+static void free_page_and_next_slot(struct hostile *h, const struct kv_guard_batch *batch, int b)
+{
+	entry_to_free(h, batch, b);
+	slot_next(h, batch, b);
+}
+
+/* What a check of the host finds because a table is bad, and what it finds beside that, is told as by the CPU. */
+START_TEST(host_and_device_find_together_what_the_cpu_does)
+{
+	static const struct attack both[] = {
+		{"a free page", GUARD_PAGES, GUARD_FILL, GUARD_AT_READ, .act = entry_to_free},
+		{"a free page and another slot", GUARD_PAGES, GUARD_TAG, GUARD_AT_READ, .act = free_page_and_next_slot},
+	};
+	struct engine *engine = small_engine(true, NULL, false);
+	struct answers clean;
+
+	small_answers(engine, &clean);
+	engine_close(engine);
+	for (int i = 0; i < COUNT(both); i++)
+		endings_compare(&both[i], &clean);
+}
+END_TEST
+
 static void page_and_slot_of_peer(struct hostile *h, const struct kv_guard_batch *batch, int b)
 {
 	entry_to_peer(h, batch, b);
@@ -694,6 +717,7 @@ void test_program_cases(Suite *suite)
 	TCase *engine = test_case(suite, "engine", 60);
 	tcase_add_loop_test(engine, attacks_end_as_on_the_cpu, 0, test_build_is_slow() ? 1 : ATTACK_GROUPS);
 	tcase_add_loop_test(engine, an_observing_guard_sees_the_same, 0, 1);
+	tcase_add_test(engine, host_and_device_find_together_what_the_cpu_does);
 	tcase_add_test(engine, a_parked_write_soils_nobody);
 	tcase_add_loop_test(engine, no_answer_is_no_good_one, 0, 3);
 	tcase_add_loop_test(engine, a_step_has_one_wait_and_one_graph, 0, 4);
