@@ -101,6 +101,9 @@ struct op_array {
 /* Brings an op's arrays to the device, those that a gate covers as it lets them through. False after a failure. */
 bool op_arrays(struct cuda_backend *c, const struct op_array *arrays, int n);
 
+/* The same, where a check that is still to be made may wait on. */
+bool arrays_bring(struct cuda_backend *c, const struct op_array *arrays, int n);
+
 /* Launches all ops that wait. */
 int ops_flush(struct cuda_backend *c);
 
@@ -142,16 +145,14 @@ void verify_again(struct cuda_backend *c); /* behind the step's reads, where a c
 int verify_fetch(struct cuda_backend *c);
 void verify_hand_out(struct cuda_backend *c);
 void verify_free(struct cuda_backend *c);
+
+/* Whether the array is one of a deferred check that is still to be made; makes that check (false after a failure); the
+ * array as a gate lets it through (NULL: none covers it); the answer goes to its caller, at the end of finish. */
+bool gate_waits_for(const struct cuda_gate *g, const void *host);
+bool gate_keep(struct cuda_backend *c);
+const void *gate_copy(const struct cuda_gate *g, const void *host);
+void gate_end(struct cuda_backend *c);
 void gate_free(struct cuda_backend *c);
-
-bool gate_waits_for(
-	const struct cuda_gate *g, const void *host); /* the array is one of a check that is still to be made */
-bool gate_keep(struct cuda_backend *c);               /* makes it; false after a failure */
-const void *gate_copy(const struct cuda_gate *g, const void *host); /* [device] NULL: no gate covers the array */
-void gate_end(struct cuda_backend *c); /* at the end of finish: the answer goes to its caller */
-
-/* Brings arrays as they are. */
-bool arrays_bring(struct cuda_backend *c, const struct op_array *arrays, int n);
 
 /* A counter of clipped values for an op: the caller's is added to when results are collected. */
 uint64_t *clipped_counter(struct cuda_backend *c, uint64_t *counter);

@@ -5,8 +5,7 @@
  * T, B and the number of threads are. Pointers marked [device] come from the backend's alloc; all others are host
  * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). What an op leaves
  * in host memory is there after finish() (verify_pages: when it returns, unless it is deferred; without success every
- * sequence is bad).
- * Arguments are checked by the caller (programmer errors).
+ * sequence is bad). Arguments are checked by the caller (programmer errors).
  *
  * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V
  * vocabulary. */
@@ -256,11 +255,11 @@ struct logits_args {
 };
 
 /* A caller of verify_pages that can wait for finish() names the batch that is about to be computed. A backend that defers
- * the answer parks every bad sequence itself: its ops until that finish(), where they name these arrays, take the
+ * the answer parks every bad sequence itself: until that finish() its ops, where they name these arrays, take the
  * sequence as one that begins on page 0 (its entries and first position 0, its slots from 0 on within page 0), so no
- * page that it names is read or written. Host memory stays as it is, but for what the caller still changes before the
- * first op that names one of the arrays: that is checked. The arrays of the call stay in place; first_bad is written by
- * a finish() that succeeds, and by nothing else. */
+ * page that it names is read or written. Host memory stays as it is. The arrays are checked as they are when the first
+ * op names one of them (at finish(), where none does), and stay in place; first_bad is written by a finish() that
+ * succeeds, and by nothing else. */
 struct verify_deferral {
 	const int32_t *cu_seqlens;     /* [B + 1] first token of each sequence */
 	const int32_t *first_position; /* [B] */
