@@ -30,31 +30,31 @@ static size_t bytes_of(int count, size_t size)
 	return (size_t)count * size;
 }
 
+int batch_pages(const int32_t *first_position, const int32_t *cu_seqlens, int n_sequences, int page_size, int stride)
+{
+	int64_t most = 1;
+
+	for (int b = 0; b < n_sequences; b++) {
+		int64_t end = (int64_t)first_position[b] + cu_seqlens[b + 1] - cu_seqlens[b];
+		int64_t pages = (end + page_size - 1) / page_size;
+		most = pages > most ? pages : most;
+	}
+	return most < stride ? (int)most : stride;
+}
+
 /* The tables of an attention op; pointers to its members. */
 struct tables {
 	const int32_t **cu_seqlens, **first_position, **block_tables;
 	int n_sequences, page_size, stride;
 };
 
-/* Pages that the longest sequence reaches, and no more than the table has: what of its rows is in use. */
-static int pages_used(const struct tables *t)
-{
-	int64_t most = 1;
-
-	for (int b = 0; b < t->n_sequences; b++) {
-		int64_t end = (int64_t)(*t->first_position)[b] + (*t->cu_seqlens)[b + 1] - (*t->cu_seqlens)[b];
-		int64_t pages = (end + t->page_size - 1) / t->page_size;
-		most = pages > most ? pages : most;
-	}
-	return most < t->stride ? (int)most : t->stride;
-}
-
 static bool tables_bring(struct cuda_backend *c, const struct tables *t)
 {
+	int pages = batch_pages(*t->first_position, *t->cu_seqlens, t->n_sequences, t->page_size, t->stride);
 	const struct op_array arrays[] = {
 		{t->cu_seqlens, bytes_of(t->n_sequences + 1, sizeof(int32_t)), 0, 0, false},
 		{t->first_position, bytes_of(t->n_sequences, sizeof(int32_t)), 0, 0, false},
-		{t->block_tables, bytes_of(pages_used(t), sizeof(int32_t)), t->n_sequences,
+		{t->block_tables, bytes_of(pages, sizeof(int32_t)), t->n_sequences,
 			bytes_of(t->stride, sizeof(int32_t)), false},
 	};
 	return op_arrays(c, arrays, COUNT(arrays));

@@ -49,8 +49,8 @@ static int arrays_put(
 		struct staging_array a = {NULL, arrays[i].bytes, arrays[i].rows ? arrays[i].rows : 1, arrays[i].stride,
 			arrays[i].changes};
 		memcpy(&a.host, arrays[i].pointer, sizeof a.host);
-		device[i] = NULL;
-		if (!a.host)
+		device[i] = a.host ? gate_copy(&c->gate, a.host) : NULL;
+		if (!a.host || device[i])
 			continue;
 		int status = staging_put(&c->staging, &a, &device[i], e);
 		if (status != 0)
@@ -59,9 +59,9 @@ static int arrays_put(
 	return 0;
 }
 
-bool op_arrays(struct cuda_backend *c, const struct op_array *arrays, int n)
+bool arrays_bring(struct cuda_backend *c, const struct op_array *arrays, int n)
 {
-	const void *device[VERIFY_ARRAYS];
+	const void *device[VERIFY_ARRAYS + GATE_ARRAYS];
 	struct error e = {0};
 
 	if (c->failure.code)
@@ -77,6 +77,17 @@ bool op_arrays(struct cuda_backend *c, const struct op_array *arrays, int n)
 	for (int i = 0; i < n; i++)
 		memcpy(arrays[i].pointer, &device[i], sizeof device[i]);
 	return true;
+}
+
+bool op_arrays(struct cuda_backend *c, const struct op_array *arrays, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const void *host;
+		memcpy(&host, arrays[i].pointer, sizeof host);
+		if (gate_waits_for(&c->gate, host) && !gate_keep(c))
+			return false;
+	}
+	return arrays_bring(c, arrays, n);
 }
 
 /* ---- results ---- */
@@ -145,7 +156,10 @@ static int cuda_finish(struct backend *b, struct error *e)
 	struct cuda_backend *c = self(b);
 
 	staging_batch(&c->staging, false);
+	if (c->gate.state == GATE_ASKED)
+		gate_keep(c);
 	results_collect(c);
+	gate_end(c);
 	if (!c->failure.code)
 		return 0;
 	*e = c->failure;
@@ -283,6 +297,7 @@ static void cuda_destroy(struct backend *b)
 		cudaStreamSynchronize(c->stream);
 	rows_free(c);
 	verify_free(c);
+	gate_free(c);
 	steps_free(&c->steps);
 	staging_free(&c->staging);
 	transfer_free(&c->transfer);

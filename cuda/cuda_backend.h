@@ -1,10 +1,10 @@
 /* The CUDA backend: the op table of engine/backend.h on one device.
  *
- * All work goes to one stream and is made in steps: ops are kept until a result is wanted (finish, download,
- * verify_pages), then launched together, from the third time on as one CUDA graph (steps.h). Arrays that the engine
- * leaves in host memory keep their place on the device (staging.h). Between two ops nothing waits; a step ends with one
- * synchronisation, which brings the rows of logits, the count of clipped values and the check of the pages behind the
- * reads. The check before them has one of its own: the engine must know what it may read. */
+ * All work goes to one stream and is made in steps: ops are kept until a result is wanted (finish, download, a check of
+ * pages that is not deferred), then launched together, from the third time on as one CUDA graph (steps.h). Arrays that
+ * the engine leaves in host memory keep their place on the device (staging.h). Between two ops nothing waits; a step ends
+ * with one synchronisation, which brings the rows of logits, the count of clipped values and both checks of the pages,
+ * before the reads and behind them. What the first finds bad the device keeps the step from reading (page_gate.h). */
 #ifndef ASSAY_CUDA_CUDA_BACKEND_H
 #define ASSAY_CUDA_CUDA_BACKEND_H
 

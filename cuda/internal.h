@@ -25,17 +25,33 @@ struct cuda_rows {
 	float *host_top_logprobs;
 };
 
-enum { VERIFY_ARRAYS = 6 };
+enum { VERIFY_ARRAYS = 6, GATE_ARRAYS = 3 };
 
 /* The last check of pages, made again behind the step. */
 struct cuda_verify {
 	struct verify_pages_args args;    /* on the device; first_bad too */
 	uint64_t versions[VERIFY_ARRAYS]; /* of its arrays */
-	bool asked;                       /* no step has run since */
-	bool answered;                    /* behind a step: host_first_bad holds what the next call would find */
-	bool in_step;                     /* its answer comes with the step's results */
-	int32_t *first_bad;               /* [device] [room] */
-	int32_t *host_first_bad;          /* pinned */
+	const int32_t *tables_read; /* [device] what the step reads: args.block_tables, or what the gate let through */
+	bool asked;                 /* no step has run since */
+	bool answered;              /* behind a step: host_first_bad holds what the next call would find */
+	bool in_step;               /* its answer comes with the step's results */
+	int32_t *first_bad;         /* [device] [room] */
+	int32_t *host_first_bad;    /* pinned */
+	int room;
+};
+
+/* A check whose answer is deferred (page_gate.h). Asked for, it waits for the first op that names one of its arrays; or
+ * for finish, where no op does. */
+struct cuda_gate {
+	enum { GATE_NONE, GATE_ASKED, GATE_KEPT } state;
+	struct verify_pages_args asked; /* the caller's */
+	struct verify_deferral batch;   /* the caller's */
+	char *memory;                   /* [device] of the arrays below */
+	size_t bytes;
+	int64_t *slots; /* [device] what is let through */
+	int32_t *block_tables, *first_position;
+	int32_t *first_bad;      /* [device] the answer */
+	int32_t *host_first_bad; /* pinned, [room] */
 	int room;
 };
 
@@ -51,6 +67,7 @@ struct cuda_backend {
 	struct library *library; /* NULL: none */
 	struct cuda_rows rows;
 	struct cuda_verify verify;
+	struct cuda_gate gate;
 	uint64_t *clipped, *host_clipped; /* [device] and pinned: values of K, V that were clipped so far */
 	uint64_t clipped_told;            /* of them */
 	uint64_t *clipped_to;             /* the caller's counter of those that were not told; NULL: none */
@@ -81,8 +98,11 @@ struct op_array {
 	bool changes;
 };
 
-/* Brings an op's arrays to the device. False after a failure. */
+/* Brings an op's arrays to the device, those that a gate covers as it lets them through. False after a failure. */
 bool op_arrays(struct cuda_backend *c, const struct op_array *arrays, int n);
+
+/* The same, where a check that is still to be made may wait on. */
+bool arrays_bring(struct cuda_backend *c, const struct op_array *arrays, int n);
 
 /* Launches all ops that wait. */
 int ops_flush(struct cuda_backend *c);
@@ -91,6 +111,9 @@ int ops_flush(struct cuda_backend *c);
 int results_collect(struct cuda_backend *c);
 
 /* ---- ops (backend_ops.c) ---- */
+
+/* Pages that the longest sequence reaches, and no more than a table has: what of its rows attention reads. */
+int batch_pages(const int32_t *first_position, const int32_t *cu_seqlens, int n_sequences, int page_size, int stride);
 
 void cuda_embed(struct backend *b, const struct embed_args *a);
 void cuda_rmsnorm(struct backend *b, const struct rmsnorm_args *a);
@@ -122,6 +145,14 @@ void verify_again(struct cuda_backend *c); /* behind the step's reads, where a c
 int verify_fetch(struct cuda_backend *c);
 void verify_hand_out(struct cuda_backend *c);
 void verify_free(struct cuda_backend *c);
+
+/* Whether the array is one of a deferred check that is still to be made; makes that check (false after a failure); the
+ * array as a gate lets it through (NULL: none covers it); the answer goes to its caller, at the end of finish. */
+bool gate_waits_for(const struct cuda_gate *g, const void *host);
+bool gate_keep(struct cuda_backend *c);
+const void *gate_copy(const struct cuda_gate *g, const void *host);
+void gate_end(struct cuda_backend *c);
+void gate_free(struct cuda_backend *c);
 
 /* A counter of clipped values for an op: the caller's is added to when results are collected. */
 uint64_t *clipped_counter(struct cuda_backend *c, uint64_t *counter);

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 #include "cuda/logits.h"
+#include "cuda/page_gate.h"
 #include "engine/backend.h"
 
 /* PRECOND: x, weight and y aligned to 16 bytes where hidden % 4 == 0. */
@@ -69,6 +70,9 @@ int latent_attend_split_launch(const struct latent_attend_args *a, void *scratch
 
 /* Its answers are the CPU's. All of first_bad[B] is written. */
 int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, struct error *e);
+
+/* The same answers, and what may pass. PRECOND: no sequence has more tokens than a row of the tables holds. */
+int page_gate_launch(const struct page_gate_args *a, cudaStream_t stream, struct error *e);
 
 /* As if the pages were copied one after another. PRECOND: every page is in [0, n_pages) of its pool; k and v aligned to
  * 16 bytes. */

@@ -1,4 +1,4 @@
-/* Pages of the cache: tables checked against tags, pages copied between pools. */
+/* Pages of the cache: tables checked against tags, before the reads and behind them, and pages copied between pools. */
 #include "cuda/kernels.cuh"
 #include "cuda/kv_format.cuh"
 #include "cuda/launch.cuh"
@@ -15,11 +15,12 @@ static __device__ __forceinline__ bool page_bad(const struct verify_pages_args &
 	return p.page_tags[page] != p.expected[expected] || (p.pages && p.pages[expected] != page);
 }
 
-/* A block per sequence; its threads take logical pages in turn. PRECOND: VERIFY_THREADS threads; grid = B. */
-static __global__ void __launch_bounds__(VERIFY_THREADS) verify_pages_kernel(const struct verify_pages_args p)
+/* The answer for a sequence, for all threads of its block. Entries that are checked, and the first `most` of the row, go
+ * to `copy` as they were read; NULL: nowhere. PRECOND: VERIFY_THREADS threads, all of them; most <= table_stride. */
+static __device__ __forceinline__ int32_t first_bad_page(
+	const struct verify_pages_args &p, int sequence, int most, int32_t *copy)
 {
 	__shared__ int32_t warp_first[VERIFY_WARPS];
-	const int sequence = (int)blockIdx.x, lane = (int)threadIdx.x % WARP;
 	const int expected_stride = p.expected_stride ? p.expected_stride : p.table_stride;
 	const int room = p.table_stride < expected_stride ? p.table_stride : expected_stride;
 	const int used = p.n_used[sequence], n = used < room ? used : room;
@@ -27,25 +28,34 @@ static __global__ void __launch_bounds__(VERIFY_THREADS) verify_pages_kernel(con
 	const size_t row = (size_t)(p.rows ? p.rows[sequence] : sequence) * (size_t)expected_stride;
 	int32_t first = NO_PAGE;
 
-	for (int i = (int)threadIdx.x; i < n && first == NO_PAGE; i += VERIFY_THREADS)
-		if (page_bad(p, table[i], row + (size_t)i))
+	for (int i = (int)threadIdx.x; i < n || i < most; i += VERIFY_THREADS) {
+		const int32_t page = table[i];
+		if (copy)
+			copy[i] = page;
+		if (i < n && first == NO_PAGE && page_bad(p, page, row + (size_t)i))
 			first = i;
+	}
 	for (int step = WARP / 2; step > 0; step /= 2) {
 		const int32_t other = __shfl_xor_sync(WHOLE_WARP, first, step);
 		first = other < first ? other : first;
 	}
-	if (lane == 0)
+	if (threadIdx.x % WARP == 0)
 		warp_first[threadIdx.x / WARP] = first;
 	__syncthreads();
-	if (threadIdx.x != 0)
-		return;
-	for (int w = 1; w < VERIFY_WARPS; w++)
+	for (int w = 0; w < VERIFY_WARPS; w++)
 		first = warp_first[w] < first ? warp_first[w] : first;
 	if (used < 0)
-		first = 0;
-	else if (first == NO_PAGE)
-		first = used > room ? room : -1;
-	p.first_bad[sequence] = first;
+		return 0;
+	return first != NO_PAGE ? first : used > room ? room : -1;
+}
+
+/* A block per sequence; its threads take logical pages in turn. PRECOND: VERIFY_THREADS threads; grid = B. */
+static __global__ void __launch_bounds__(VERIFY_THREADS) verify_pages_kernel(const struct verify_pages_args p)
+{
+	const int32_t first = first_bad_page(p, (int)blockIdx.x, 0, NULL);
+
+	if (threadIdx.x == 0)
+		p.first_bad[blockIdx.x] = first;
 }
 
 int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, struct error *e)
@@ -54,6 +64,44 @@ int verify_pages_launch(const struct verify_pages_args *a, cudaStream_t stream, 
 		return 0;
 	LAUNCH(verify_pages_kernel, (unsigned)a->n_sequences, VERIFY_THREADS, 0, stream, *a);
 	return launch_status(cudaGetLastError(), "verify pages", e);
+}
+
+/* Logical pages that attention reads of a sequence, and no more than a row has. */
+static __device__ __forceinline__ int pages_read(const struct page_gate_args &p, int first_position, int n_tokens)
+{
+	const int64_t end = (int64_t)first_position + n_tokens, pages = (end + p.page_size - 1) / p.page_size;
+
+	return pages < 0 ? 0 : pages < p.check.table_stride ? (int)pages : p.check.table_stride;
+}
+
+/* PRECOND: VERIFY_THREADS threads; grid = B. */
+static __global__ void __launch_bounds__(VERIFY_THREADS) page_gate_kernel(const struct page_gate_args p)
+{
+	const int sequence = (int)blockIdx.x, thread = (int)threadIdx.x;
+	const int from = p.cu_seqlens[sequence], n_tokens = p.cu_seqlens[sequence + 1] - from;
+	const int position = p.first_position[sequence];
+	int32_t *const table = p.block_tables_out + (size_t)sequence * (size_t)p.check.table_stride;
+	const int32_t first = first_bad_page(p.check, sequence, pages_read(p, position, n_tokens), table);
+	const bool parked = first >= 0;
+
+	if (thread == 0) {
+		p.check.first_bad[sequence] = first;
+		p.first_position_out[sequence] = parked ? 0 : position;
+	}
+	for (int i = thread; i < n_tokens; i += VERIFY_THREADS)
+		p.slots_out[from + i] = parked ? i % p.page_size : p.slots[from + i];
+	if (!parked)
+		return;
+	for (int i = thread; i < pages_read(p, 0, n_tokens); i += VERIFY_THREADS)
+		table[i] = 0; /* each thread over entries of its own */
+}
+
+int page_gate_launch(const struct page_gate_args *a, cudaStream_t stream, struct error *e)
+{
+	if (a->check.n_sequences == 0)
+		return 0;
+	LAUNCH(page_gate_kernel, (unsigned)a->check.n_sequences, VERIFY_THREADS, 0, stream, *a);
+	return launch_status(cudaGetLastError(), "check before the reads", e);
 }
 
 /* ---- copy ---- */

@@ -138,6 +138,8 @@ static int op_launch(const struct steps *s, const struct op *op, struct error *e
 		return logits_tail_launch(&op->logits_tail, stream, e);
 	case OP_VERIFY_PAGES:
 		return verify_pages_launch(&op->verify_pages, stream, e);
+	case OP_PAGE_GATE:
+		return page_gate_launch(&op->page_gate, stream, e);
 	case OP_COPY_PAGES:
 		return copy_pages_launch(&op->copy_pages, stream, e);
 	}

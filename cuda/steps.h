@@ -13,6 +13,7 @@
 
 #include "cuda/library.h"
 #include "cuda/logits.h"
+#include "cuda/page_gate.h"
 #include "engine/backend.h"
 
 enum op_kind {
@@ -33,6 +34,7 @@ enum op_kind {
 	OP_ROWS_COPY,
 	OP_LOGITS_TAIL,
 	OP_VERIFY_PAGES,
+	OP_PAGE_GATE,
 	OP_COPY_PAGES,
 };
 
@@ -65,6 +67,7 @@ struct op {
 		struct rows_copy_args rows_copy;
 		struct logits_tail_args logits_tail;
 		struct verify_pages_args verify_pages;
+		struct page_gate_args page_gate;
 		struct copy_pages_args copy_pages;
 	};
 };

@@ -4,8 +4,8 @@
  * Every op obeys NUMERICS section 3: an output element depends on its own inputs alone, in one order of sums, whatever
  * T, B and the number of threads are. Pointers marked [device] come from the backend's alloc; all others are host
  * memory. Shapes are row-major. Ops return nothing: a device error is kept and reported by finish(). What an op leaves
- * in host memory is there after finish() (verify_pages: when it returns; without success every sequence is bad).
- * Arguments are checked by the caller (programmer errors).
+ * in host memory is there after finish() (verify_pages: when it returns, unless it is deferred; without success every
+ * sequence is bad). Arguments are checked by the caller (programmer errors).
  *
  * Letters: T tokens, B sequences, H hidden, N query heads, G kv heads, D head size, I inner size, E experts, P pages, V
  * vocabulary. */
@@ -254,6 +254,20 @@ struct logits_args {
 	int n_rows;
 };
 
+/* A caller of verify_pages that can wait for finish() names the batch that is about to be computed. A backend that defers
+ * the answer parks every bad sequence itself: until that finish() its ops, where they name these arrays, take the
+ * sequence as one that begins on page 0 (its entries and first position 0, its slots from 0 on within page 0), so no
+ * page that it names is read or written. Host memory stays as it is. The arrays are checked as they are when the first
+ * op names one of them (at finish(), where none does), and stay in place; first_bad is written by a finish() that
+ * succeeds, and by nothing else. */
+struct verify_deferral {
+	const int32_t *cu_seqlens;     /* [B + 1] first token of each sequence */
+	const int32_t *first_position; /* [B] */
+	const int64_t *slots;          /* [T] */
+	int page_size;
+	bool deferred; /* out, false before: the answer is still to come */
+};
+
 struct verify_pages_args {           /* tables against expected tags; bounds come before any read of a tag */
 	const int32_t *block_tables; /* the tables that attend will read: [B, table_stride] */
 	int table_stride, n_sequences;
@@ -266,6 +280,7 @@ struct verify_pages_args {           /* tables against expected tags; bounds com
 	int n_pages;
 	int32_t *
 		first_bad; /* [B] host: first logical page that is out of bounds, another, or has another tag; -1: none */
+	struct verify_deferral *deferral; /* NULL: the answer is wanted at once */
 };
 
 struct copy_pages_args { /* hand-over and copy on write: page source[i] of `from` to page target[i] of `to`, with

@@ -147,7 +147,7 @@ static void guard_close(void *state)
 	struct guard_state *s = state;
 	void *arrays[] = {s->tags, s->index_tags, s->holders, s->reported, s->listed, s->fill, s->parent_tags,
 		s->writers, s->sent_tags, s->tokens, s->soiled, s->layers, s->chain, s->rows, s->expected_tags,
-		s->expected_pages, s->lookup, s->row_of, s->row_numbers, s->n_used, s->first_bad};
+		s->expected_pages, s->lookup, s->row_of, s->row_numbers, s->n_used, s->first_bad, s->parked};
 
 	digest_close(s);
 	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

@@ -72,8 +72,9 @@ static int rows_alloc(struct guard_state *s, struct error *e)
 	s->row_numbers = mem_calloc(sequences, sizeof *s->row_numbers, e);
 	s->n_used = mem_calloc(sequences, sizeof *s->n_used, e);
 	s->first_bad = mem_calloc(sequences, sizeof *s->first_bad, e);
+	s->parked = mem_calloc(sequences, sizeof *s->parked, e);
 	if (!s->rows || !s->expected_tags || !s->expected_pages || !s->lookup || !s->row_of || !s->row_numbers ||
-		!s->n_used || !s->first_bad)
+		!s->n_used || !s->first_bad || !s->parked)
 		return error_prefix(e, "guard of %d requests of %d pages", s->n_rows, s->stride);
 	return 0;
 }

@@ -79,6 +79,8 @@ struct guard_state {
 	/* of one verify */
 	struct guard_row **row_of;                 /* [most_sequences] NULL: padding, or unknown */
 	int32_t *row_numbers, *n_used, *first_bad; /* [most_sequences] */
+	bool deferred;                             /* first_bad of the check before the reads comes with the step */
+	uint8_t *parked; /* [most_sequences] by the device: nothing of the sequence was read or written */
 };
 
 /* What a check found. */

@@ -1,6 +1,8 @@
 /* The check of a step's batch, before its pages are read and again before its output is published. */
 #include "integrity/guard_state.h"
 
+enum { NO_ANSWER = INT32_MAX }; /* of verify_pages yet: what is no answer is not a good one */
+
 /* One verify call, and one sequence of it. */
 struct view {
 	struct guard_state *s;
@@ -17,6 +19,17 @@ uint64_t chain_next(uint64_t before, int32_t token, int32_t position)
 	h *= UINT64_C(0xff51afd7ed558ccd);
 	h = (h ^ h >> 32) * UINT64_C(0xc4ceb9fe1a85ec53);
 	return h ^ h >> 29;
+}
+
+static struct view view_of(struct guard_state *s, const struct kv_guard_batch *batch, enum guard_moment moment, int b)
+{
+	return (struct view){.s = s,
+		.batch = batch,
+		.moment = moment,
+		.b = b,
+		.first_token = batch->cu_seqlens[b],
+		.count = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b],
+		.row = s->row_of[b]};
 }
 
 static void view_fire(const struct view *v, enum guard_check check, int64_t logical, int64_t page, uint64_t expected,
@@ -43,8 +56,8 @@ static bool mapped_elsewhere(const struct view *v, int32_t page)
 	return false;
 }
 
-/* What is wrong with the first bad entry that verify_pages named. */
-static void entry_explain(const struct view *v, int32_t logical)
+/* What is wrong with an entry, as verify_pages would say that it is bad; false: nothing. */
+static bool entry_explain(const struct view *v, int32_t logical)
 {
 	struct guard_state *s = v->s;
 	int room = v->batch->table_stride < s->stride ? v->batch->table_stride : s->stride;
@@ -52,23 +65,25 @@ static void entry_explain(const struct view *v, int32_t logical)
 	if (logical >= room) {
 		view_fire(v, GUARD_BOUNDS, logical, -1, (uint64_t)room, (uint64_t)logical + 1,
 			"more logical pages are read than a table holds");
-		return;
+		return true;
 	}
 	int32_t page = table_of(v)[logical], expected = row_pages(s, v->row)[logical];
 	uint64_t tag = row_tags(s, v->row)[logical];
 	if (!page_inside(s, page)) {
 		view_fire(v, GUARD_BOUNDS, logical, page, (uint64_t)(int64_t)expected, (uint64_t)(int64_t)page,
 			"the page is outside of the pool");
-		return;
+		return true;
 	}
-	if (s->tags[page] != tag)
+	bool other_tag = s->tags[page] != tag;
+	if (other_tag)
 		view_fire(v, GUARD_TAG, logical, page, tag, s->tags[page],
 			"the page was allocated again, freed, or never mapped here");
 	if (state_level(s) < GUARD_PAGES || page == expected)
-		return;
+		return other_tag;
 	bool own = mapped_elsewhere(v, page);
 	view_fire(v, own ? GUARD_POSITION : GUARD_OWNER, logical, page, (uint64_t)(int64_t)expected, (uint64_t)page,
 		own ? "a page of the request at another logical position" : "a page that is not the request's");
+	return true;
 }
 
 /* The sequences cut the batch's tokens in parts, none empty: without that no sequence can even be withheld. */
@@ -100,9 +115,17 @@ static bool range_check(const struct view *v)
 	return false;
 }
 
-static void tables_verify(struct guard_state *s, const struct kv_guard_batch *batch, const uint8_t *bad)
+/* Before the reads an enforcing guard can wait for the answer: the device parks what it finds bad, and without an answer
+ * nothing is published. Ranks have tables of their own each, so none could park for all. */
+static void tables_verify(
+	struct guard_state *s, const struct kv_guard_batch *batch, enum guard_moment moment, const uint8_t *bad)
 {
 	int page_size = s->layout.page_size;
+	bool can_wait = moment == GUARD_AT_READ && !s->guard->options.observe && s->layout.pool->n_ranks == 1;
+	struct verify_deferral deferral = {.cu_seqlens = batch->cu_seqlens,
+		.first_position = batch->first_position,
+		.slots = batch->slots,
+		.page_size = page_size};
 
 	for (int b = 0; b < batch->n_sequences; b++) {
 		struct guard_row *row = row_find(s, batch->request[b]);
@@ -111,6 +134,7 @@ static void tables_verify(struct guard_state *s, const struct kv_guard_batch *ba
 		s->row_numbers[b] = row ? (int32_t)(row - s->rows) : 0;
 		s->row_of[b] = row;
 		s->n_used[b] = row && !bad[b] ? (int32_t)(used <= INT32_MAX ? used : INT32_MAX) : 0;
+		s->first_bad[b] = NO_ANSWER;
 	}
 	s->layout.backend->ops->verify_pages(s->layout.backend,
 		&(struct verify_pages_args){.block_tables = batch->block_tables,
@@ -123,7 +147,9 @@ static void tables_verify(struct guard_state *s, const struct kv_guard_batch *ba
 			.pages = state_level(s) >= GUARD_PAGES ? s->expected_pages : NULL,
 			.page_tags = s->tags,
 			.n_pages = s->layout.n_pages,
-			.first_bad = s->first_bad});
+			.first_bad = s->first_bad,
+			.deferral = can_wait ? &deferral : NULL});
+	s->deferred = deferral.deferred;
 }
 
 /* ---- lengths, fills, writes ---- */
@@ -306,6 +332,52 @@ static bool sequence_check(struct view *v, int32_t first_bad)
 	return true;
 }
 
+/* ---- the answer that comes with the step ---- */
+
+/* What is found of a sequence whose entry `logical` is bad, but for what request_check looked at without knowing. */
+static bool table_explain(const struct view *v, int32_t logical)
+{
+	if (!entry_explain(v, logical))
+		return false;
+	if (state_level(v->s) >= GUARD_PAGES)
+		fill_check(v, false);
+	return true;
+}
+
+/* Before the host parks a sequence for another reason, and its table is gone. */
+static void table_explain_now(const struct view *v)
+{
+	int32_t logical = 0, used = v->row ? v->s->n_used[v->b] : 0;
+
+	while (logical < used && !table_explain(v, logical))
+		logical++;
+}
+
+/* A sequence that the device found bad before its reads, and parked; or that it said nothing of. */
+static void answer_take(const struct view *v, int32_t first_bad, bool parked)
+{
+	if (!parked)
+		view_fire(v, GUARD_EPOCH, -1, -1, v->batch->epoch, 0, "the check before the reads gave no answer");
+	else if (!table_explain(v, first_bad))
+		view_fire(v, GUARD_TAG, first_bad, -1, row_tags(v->s, v->row)[first_bad], 0,
+			"the device read another page, which is not in the table any more");
+}
+
+static void answers_take(struct guard_state *s, const struct kv_guard_batch *batch, uint8_t *bad)
+{
+	for (int b = 0; b < batch->n_sequences; b++) {
+		int32_t first_bad = s->first_bad[b];
+		bool late = s->deferred && !bad[b] && first_bad != -1;
+		s->parked[b] = late && s->row_of[b] && first_bad >= 0 && first_bad != NO_ANSWER;
+		if (!late)
+			continue;
+		struct view v = view_of(s, batch, GUARD_AT_READ, b);
+		answer_take(&v, first_bad, s->parked[b]);
+		bad[b] = 1;
+	}
+	s->deferred = false;
+}
+
 /* ---- what the step wrote ---- */
 
 static void slot_written(struct guard_state *s, int64_t slot, int32_t token, uint64_t link)
@@ -351,6 +423,8 @@ static void strays_commit(const struct view *v)
 	const struct kv_guard_batch *batch = v->batch;
 	struct guard_state *s = v->s;
 
+	if (s->parked[v->b])
+		return;
 	for (int t = v->first_token; t < v->first_token + v->count; t++) {
 		int64_t page = batch->slots[t] / s->layout.page_size;
 		if (batch->slots[t] < 0 || !page_inside(s, page))
@@ -369,17 +443,6 @@ static void padding_commit(const struct view *v)
 {
 	for (int t = v->first_token; t < v->first_token + v->count; t++)
 		slot_written(v->s, v->batch->slots[t], v->batch->tokens[t], 0);
-}
-
-static struct view view_of(struct guard_state *s, const struct kv_guard_batch *batch, enum guard_moment moment, int b)
-{
-	return (struct view){.s = s,
-		.batch = batch,
-		.moment = moment,
-		.b = b,
-		.first_token = batch->cu_seqlens[b],
-		.count = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b],
-		.row = s->row_of[b]};
 }
 
 static void batch_commit(struct guard_state *s, const struct kv_guard_batch *batch, const uint8_t *bad)
@@ -418,11 +481,13 @@ static void batch_check(struct guard_state *s, const struct kv_guard_batch *batc
 			continue;
 		struct view v = view_of(s, batch, moment, b);
 		uint64_t incidents = s->guard->incidents;
-		if (sequence_check(&v, s->first_bad[b]))
+		if (sequence_check(&v, s->deferred ? -1 : s->first_bad[b]))
 			batch->validated[b] = batch->epoch;
 		if (s->guard->options.observe)
 			continue;
 		bad[b] = !layout_good || (v.row ? v.row->condemned : s->guard->incidents != incidents);
+		if (bad[b] && s->deferred)
+			table_explain_now(&v);
 	}
 }
 
@@ -438,11 +503,13 @@ int guard_verify(
 			guard_level_name(state_level(s)), s->most_sequences, batch->n_sequences);
 	s->step = batch->step;
 	TRY(parts_check(s, batch, e));
+	if (publish)
+		answers_take(s, batch, bad);
 	if (s->sealed && publish)
 		pages_sweep(s);
 	if (state_level(s) >= GUARD_PAGES)
 		layout_good = layout_holds(s, moment);
-	tables_verify(s, batch, bad);
+	tables_verify(s, batch, moment, bad);
 	batch_check(s, batch, moment, layout_good, bad);
 	if (!publish)
 		return 0;

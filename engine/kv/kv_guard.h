@@ -117,8 +117,8 @@ struct kv_guard {
 	void (*request_released)(void *state, uint64_t request);
 
 	/* bad[b] is set for a sequence that must not be read or published: its output of this step is withheld and it
-	 * is aborted. One that is set already is not looked at. A guard that could not check says so by an error:
-	 * nothing of the step is published. */
+	 * is aborted. One that is set already is not looked at. What the device keeps from being read by itself may be set
+	 * in the second phase. A guard that could not check says so by an error: nothing of the step is published. */
 	int (*verify)(void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad,
 		struct error *e);
 	/* The engine found that sequence b of the batch was not stamped. */

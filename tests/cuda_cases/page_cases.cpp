@@ -96,33 +96,159 @@ static int verify_device(
 	const device_array<int32_t> bad(std::vector<int32_t>((size_t)c->n_sequences + 1, 77));
 	struct verify_pages_args a = {tables.data, c->table_stride, c->n_sequences, n_used.data,
 		c->rows ? rows.data : NULL, c->expected_stride, expected.data, c->pages ? pages.data : NULL,
-		page_tags.data, VERIFY_PAGES, bad.data};
+		page_tags.data, VERIFY_PAGES, bad.data, NULL};
 	TRY(verify_pages_launch(&a, 0, e));
 	TRY(device_finish("verify pages", e));
 	*first_bad = bad.download();
 	return 0;
 }
 
+static std::vector<int32_t> verify_reference(const struct verify_case *c, const verify_data &d)
+{
+	std::vector<int32_t> first_bad((size_t)c->n_sequences + 1, 77);
+	struct verify_pages_args a = {d.tables.data(), c->table_stride, c->n_sequences, d.n_used.data(),
+		c->rows ? d.rows.data() : NULL, c->expected_stride, d.expected.data(), c->pages ? d.pages.data() : NULL,
+		d.page_tags.data(), VERIFY_PAGES, first_bad.data(), NULL};
+	verify_pages_cpu(&a);
+	return first_bad;
+}
+
+static int answers_compare(const std::vector<int32_t> &first_bad, const std::vector<int32_t> &expected, struct error *e)
+{
+	for (size_t b = 0; b < expected.size(); b++)
+		if (first_bad[b] != expected[b])
+			return error_set(e, ERR_INPUT, "sequence %zu of %zu: first bad page %d, expected %d", b,
+				expected.size() - 1, first_bad[b], expected[b]);
+	return 0;
+}
+
+/* Some are good, and some bad. */
+static int answers_mixed(const std::vector<int32_t> &expected, struct error *e)
+{
+	int clean = 0, n = (int)expected.size() - 1;
+
+	for (int b = 0; b < n; b++)
+		clean += expected[(size_t)b] == -1;
+	if (n > 0 && (clean < 2 || clean > n - 2))
+		return error_set(e, ERR_INPUT, "%d of %d sequences are clean: too few cases", clean, n);
+	return 0;
+}
+
 static int verify_case_run(const struct verify_case *c, struct error *e)
 {
 	const verify_data d = verify_make(c);
-	std::vector<int32_t> first_bad, expected((size_t)c->n_sequences + 1, 77);
-	struct verify_pages_args a = {d.tables.data(), c->table_stride, c->n_sequences, d.n_used.data(),
-		c->rows ? d.rows.data() : NULL, c->expected_stride, d.expected.data(), c->pages ? d.pages.data() : NULL,
-		d.page_tags.data(), VERIFY_PAGES, expected.data()};
-	int clean = 0;
+	const std::vector<int32_t> expected = verify_reference(c, d);
+	std::vector<int32_t> first_bad;
 
-	verify_pages_cpu(&a);
 	TRY(verify_device(c, d, &first_bad, e));
-	for (size_t b = 0; b < expected.size(); b++) {
-		if (first_bad[b] != expected[b])
-			return error_set(e, ERR_INPUT, "sequence %zu of %d: first bad page %d, expected %d", b,
-				c->n_sequences, first_bad[b], expected[b]);
-		clean += expected[b] == -1;
+	TRY(answers_compare(first_bad, expected, e));
+	return answers_mixed(expected, e);
+}
+
+/* ---- the gate before the reads ---- */
+
+static const struct gate_case {
+	const char *name;
+	struct verify_case verify;
+	int page_size;
+} gate_cases[] = {
+	{"gate, tables of 1, pages of 1", {NULL, 40, 1, 0, false, false}, 1},
+	{"gate, tables of 7, pages of 16", {NULL, 64, 7, 0, true, true}, 16},
+	{"gate, tables of 300, pages of 64", {NULL, 33, 300, 0, true, false}, 64},
+	{"gate, tables of 40, expectations of 20, pages of 4", {NULL, 40, 40, 20, true, true}, 4},
+	{"gate, tables of 129, pages of 3", {NULL, 40, 129, 140, false, true}, 3},
+	{"gate, no sequence", {NULL, 0, 4, 0, false, false}, 16},
+};
+
+/* The batch beside the tables: sequences of one token and of many, as long as their pages, or where they should not be. */
+struct gate_data {
+	verify_data verify;
+	std::vector<int32_t> cu_seqlens, first_position;
+	std::vector<int64_t> slots;
+};
+
+static gate_data gate_make(const struct gate_case *c)
+{
+	generator g(6);
+	gate_data d;
+	const int stride = c->verify.table_stride, page_size = c->page_size;
+	d.verify = verify_make(&c->verify);
+	d.cu_seqlens.push_back(0);
+	for (int32_t used : d.verify.n_used) {
+		const bool inside = used > 0 && used <= stride;
+		const int end = inside ? (used - 1) * page_size + 1 + (int)(g() % (unsigned)page_size) : 1;
+		const int count = g() % 3 ? 1 : 1 + (int)(g() % (unsigned)end);
+		d.first_position.push_back(inside || used == 0 ? end - count : used < 0 ? used : INT32_MAX - count);
+		d.cu_seqlens.push_back(d.cu_seqlens.back() + count);
 	}
-	if (c->n_sequences > 0 && (clean < 2 || clean > c->n_sequences - 2))
-		return error_set(e, ERR_INPUT, "%d of %d sequences are clean: too few cases", clean, c->n_sequences);
+	while (d.slots.size() < (size_t)d.cu_seqlens.back())
+		d.slots.push_back((int64_t)((uint64_t)g() << 32 | g()));
+	return d;
+}
+
+static int64_t gate_pages(int64_t first_position, int count, int page_size, int stride)
+{
+	const int64_t end = first_position + count, pages = end <= 0 ? 0 : (end - 1) / page_size + 1;
+	return pages < stride ? pages : stride;
+}
+
+struct gate_passed {
+	std::vector<int32_t> tables, first_position;
+	std::vector<int64_t> slots;
+};
+
+/* What passes of sequence b: all of it, or what begins on page 0. */
+static int gate_compare(
+	const struct gate_case *c, const gate_data &d, int b, bool bad, const gate_passed &passed, struct error *e)
+{
+	const int stride = c->verify.table_stride, from = d.cu_seqlens[(size_t)b],
+		  count = d.cu_seqlens[(size_t)b + 1] - from;
+	const int32_t first = bad ? 0 : d.first_position[(size_t)b];
+	if (passed.first_position[(size_t)b] != first)
+		return error_set(e, ERR_INPUT, "sequence %d begins at %d, expected %d", b,
+			passed.first_position[(size_t)b], first);
+	for (int64_t i = 0; i < gate_pages(first, count, c->page_size, stride); i++) {
+		const size_t at = (size_t)b * (size_t)stride + (size_t)i;
+		if (passed.tables[at] != (bad ? 0 : d.verify.tables[at]))
+			return error_set(
+				e, ERR_INPUT, "sequence %d, entry %d is page %d", b, (int)i, passed.tables[at]);
+	}
+	for (int i = 0; i < count; i++) {
+		const int64_t slot = bad ? i % c->page_size : d.slots[(size_t)(from + i)];
+		if (passed.slots[(size_t)(from + i)] != slot)
+			return error_set(e, ERR_INPUT, "sequence %d, token %d goes to slot %lld, expected %lld", b, i,
+				(long long)passed.slots[(size_t)(from + i)], (long long)slot);
+	}
 	return 0;
+}
+
+static int gate_case_run(const struct gate_case *c, struct error *e)
+{
+	const gate_data d = gate_make(c);
+	const std::vector<int32_t> expected = verify_reference(&c->verify, d.verify);
+	const device_array<int32_t> tables(d.verify.tables), n_used(d.verify.n_used), rows(d.verify.rows),
+		pages(d.verify.pages), bad(std::vector<int32_t>(expected.size(), 77));
+	const device_array<uint64_t> tags(d.verify.expected), page_tags(d.verify.page_tags);
+	const device_array<int32_t> cu_seqlens(d.cu_seqlens), first_position(d.first_position);
+	const device_array<int64_t> slots(d.slots), slots_out(d.slots.size() + 1);
+	const device_array<int32_t> tables_out(d.verify.tables.size() + 1), first_out(d.first_position.size() + 1);
+	const struct page_gate_args a = {
+		{tables.data, c->verify.table_stride, c->verify.n_sequences, n_used.data,
+			c->verify.rows ? rows.data : NULL, c->verify.expected_stride, tags.data,
+			c->verify.pages ? pages.data : NULL, page_tags.data, VERIFY_PAGES, bad.data, NULL},
+		cu_seqlens.data, first_position.data, slots.data, c->page_size, tables_out.data, first_out.data,
+		slots_out.data};
+	TRY(page_gate_launch(&a, 0, e));
+	TRY(device_finish("page gate", e));
+	TRY(answers_compare(bad.download(), expected, e));
+	const gate_passed passed = {tables_out.download(), first_out.download(), slots_out.download()};
+	for (int b = 0; b < c->verify.n_sequences; b++)
+		TRY(gate_compare(c, d, b, expected[(size_t)b] >= 0, passed, e));
+	if (passed.tables.back() != -1 || passed.first_position.back() != -1 || passed.slots.back() != -1)
+		return error_set(e, ERR_INPUT, "something was written behind the last sequence");
+	if (tables.download() != d.verify.tables || slots.download() != d.slots)
+		return error_set(e, ERR_INPUT, "what is checked changed");
+	return answers_mixed(expected, e);
 }
 
 /* ---- copy ---- */
@@ -151,6 +277,8 @@ static const struct copy_case {
 };
 enum {
 	VERIFY_CASES = sizeof(verify_cases) / sizeof(verify_cases[0]),
+	GATE_CASES = sizeof(gate_cases) / sizeof(gate_cases[0]),
+	CHECK_CASES = VERIFY_CASES + GATE_CASES,
 	COPY_CASES = sizeof(copy_cases) / sizeof(copy_cases[0]),
 	COPY_PAGES = 6,
 };
@@ -266,7 +394,9 @@ static int check_copy_refused(struct error *e)
 
 static const char *case_name(int i)
 {
-	return i < VERIFY_CASES ? verify_cases[i].name : copy_cases[i - VERIFY_CASES].name;
+	if (i < VERIFY_CASES)
+		return verify_cases[i].name;
+	return i < CHECK_CASES ? gate_cases[i - VERIFY_CASES].name : copy_cases[i - CHECK_CASES].name;
 }
 
 static int case_run(int i, bool exact, struct error *e)
@@ -274,8 +404,10 @@ static int case_run(int i, bool exact, struct error *e)
 	(void)exact; /* no sums */
 	if (i < VERIFY_CASES)
 		return verify_case_run(&verify_cases[i], e);
+	if (i < CHECK_CASES)
+		return gate_case_run(&gate_cases[i - VERIFY_CASES], e);
 	TRY(check_copy_refused(e));
-	return copy_case_run(&copy_cases[i - VERIFY_CASES], e);
+	return copy_case_run(&copy_cases[i - CHECK_CASES], e);
 }
 
-extern "C" const struct cuda_case_group page_cases = {"pages", VERIFY_CASES + COPY_CASES, case_name, case_run};
+extern "C" const struct cuda_case_group page_cases = {"pages", CHECK_CASES + COPY_CASES, case_name, case_run};

@@ -156,6 +156,7 @@ static struct {
 	cudaError_t last_error;
 	char message[512];
 	std::vector<std::pair<const void *, int>> allowed; /* dynamic shared memory above 48 KB */
+	int launches;
 } gpu;
 
 static uint64_t random_next(void)
@@ -518,7 +519,13 @@ void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared
 {
 	if (!configuration_allowed(kernel, grid, block, shared_bytes))
 		return;
+	gpu.launches++;
 	cuda_on_cpu_stream_add(stream, [=] { grid_run(grid, block, shared_bytes, thread); });
+}
+
+int cuda_on_cpu_kernel_launches(void)
+{
+	return gpu.launches;
 }
 
 bool cuda_on_cpu_at_once(void)

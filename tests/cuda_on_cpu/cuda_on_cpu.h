@@ -22,8 +22,10 @@ void cuda_on_cpu_seed(uint64_t seed);
 /* How many devices there are (1; -1: no driver), and how much memory may be allocated (all). */
 void cuda_on_cpu_device(int devices, size_t memory);
 
-/* Graphs launched so far. */
+/* So far: graphs launched, kernels launched by themselves or into a graph, times that the host waited for a stream. */
 int cuda_on_cpu_graph_launches(void);
+int cuda_on_cpu_kernel_launches(void);
+int cuda_on_cpu_waits(void);
 
 /* Planted races: while barriers are watched, the places of the source with one (__syncthreads, __syncwarp) are numbered
  * as kernels come to them, and the one of that number lets its threads pass; -1: none. */

@@ -34,8 +34,8 @@ static struct {
 	int n_devices;
 	size_t memory;
 	cudaError_t failed; /* of work that was done later; the next wait tells */
-	int graph_launches;
-} host = {{}, {}, {}, 0, 1, SIZE_MAX, cudaSuccess, 0};
+	int graph_launches, waits;
+} host = {{}, {}, {}, 0, 1, SIZE_MAX, cudaSuccess, 0, 0};
 
 void cuda_on_cpu_device(int devices, size_t memory)
 {
@@ -46,6 +46,11 @@ void cuda_on_cpu_device(int devices, size_t memory)
 int cuda_on_cpu_graph_launches(void)
 {
 	return host.graph_launches;
+}
+
+int cuda_on_cpu_waits(void)
+{
+	return host.waits;
 }
 
 /* ---- streams ---- */
@@ -71,6 +76,7 @@ static cudaError_t failure_tell(void)
 
 static cudaError_t all_work(void)
 {
+	host.waits++;
 	for (struct cuda_on_cpu_stream *stream : host.streams)
 		stream_work(stream);
 	return failure_tell();
@@ -115,6 +121,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 		return cudaDeviceSynchronize();
 	if (capture_breaks())
 		return cudaErrorStreamCaptureUnsupported;
+	host.waits++;
 	stream_work(stream);
 	return failure_tell();
 }
