@@ -10,6 +10,9 @@
 
 #include "engine/base/number.h"
 #include "engine/base/rng.h"
+#include "engine/base/thread_pool.h"
+
+enum { PIECE = 1 << 16 /* values that a thread draws at a time, a multiple of 8 */ };
 
 struct drawn {
 	struct tensor tensor;
@@ -78,17 +81,27 @@ static uint16_t *map_new(struct random_weights *r, size_t size)
 	return memory;
 }
 
-/* Eight values of 16 bits come from each draw of the generator. */
-static void fill(uint16_t *values, uint64_t count, uint64_t seed, size_t number, float reach)
-{
-	const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+struct filling {
+	uint16_t *values;
+	uint64_t count, seed;
+	size_t number;
+	float reach;
+};
 
-	for (uint64_t i = 0; i < count; i += 8) {
-		uint32_t counter[4] = {(uint32_t)(i / 8), (uint32_t)(i / 8 >> 32), (uint32_t)number, 1}, bits[4];
+/* Eight values of 16 bits come from each draw of the generator. */
+static void piece_fill(void *argument, int piece, int thread)
+{
+	const struct filling *f = argument;
+	const uint32_t key[2] = {(uint32_t)f->seed, (uint32_t)(f->seed >> 32)};
+	uint64_t first = (uint64_t)piece * PIECE, end = f->count - first < PIECE ? f->count : first + PIECE;
+
+	(void)thread;
+	for (uint64_t i = first; i < end; i += 8) {
+		uint32_t counter[4] = {(uint32_t)(i / 8), (uint32_t)(i / 8 >> 32), (uint32_t)f->number, 1}, bits[4];
 		philox4x32(counter, key, bits);
-		for (uint64_t j = 0; j < 8 && i + j < count; j++) {
+		for (uint64_t j = 0; j < 8 && i + j < end; j++) {
 			uint32_t half = bits[j / 2] >> (j % 2 * 16) & 0xffffu;
-			values[i + j] = float_to_bf16(((float)half + 0.5f - 32768.0f) * (reach / 32768.0f));
+			f->values[i + j] = float_to_bf16(((float)half + 0.5f - 32768.0f) * (f->reach / 32768.0f));
 		}
 	}
 }
@@ -112,8 +125,8 @@ static int room_make(struct random_weights *r, struct error *e)
 	return 0;
 }
 
-int random_weights_draw(struct random_weights *r, const char *name, int64_t rows, int64_t columns,
-	const struct tensor **out, struct error *e)
+int random_weights_draw(struct random_weights *r, struct thread_pool *threads, const char *name, int64_t rows,
+	int64_t columns, const struct tensor **out, struct error *e)
 {
 	uint64_t count = (uint64_t)rows * (uint64_t)(columns ? columns : 1);
 
@@ -132,7 +145,9 @@ int random_weights_draw(struct random_weights *r, const char *name, int64_t rows
 		for (uint64_t i = 0; i < count; i++)
 			d->values[i] = float_to_bf16(1.0f);
 	} else {
-		fill(d->values, count, r->seed, r->count, columns ? sqrtf(3.0f / (float)columns) : 0.02f);
+		struct filling f = {
+			d->values, count, r->seed, r->count, columns ? sqrtf(3.0f / (float)columns) : 0.02f};
+		thread_pool_run(threads, (int)((count + PIECE - 1) / PIECE), piece_fill, &f);
 	}
 	d->tensor = (struct tensor){.name = d->name,
 		.type = TENSOR_BF16,
