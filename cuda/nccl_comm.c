@@ -291,7 +291,7 @@ static int tokens_new(struct end *end, struct error *e)
 
 enum first_call { FIRST_GATHER, FIRST_MAX, FIRST_MESSAGE, FIRST_CALLS };
 
-/* What every end does in a first call: messages go to rank 0. */
+/* What every end does in a first call; messages go to all others. */
 static ncclResult_t first_call(const struct end *end, enum first_call call)
 {
 	const struct nccl_library *l = &end->group->library;
@@ -303,10 +303,13 @@ static ncclResult_t first_call(const struct end *end, enum first_call call)
 		return l->all_gather(own, all, sizeof *own, ncclUint8, end->comm, stream);
 	if (call == FIRST_MAX)
 		return l->all_reduce(own, own, 1, ncclInt32, ncclMax, end->comm, stream);
-	if (end->base.rank > 0)
-		return l->send(own, sizeof *own, ncclUint8, 0, end->comm, stream);
-	for (int r = 1; r < end->base.size && result == ncclSuccess; r++)
-		result = l->receive(all + r, sizeof *all, ncclUint8, r, end->comm, stream);
+	for (int r = 0; r < end->base.size && result == ncclSuccess; r++) {
+		if (r == end->base.rank)
+			continue;
+		result = l->send(own, sizeof *own, ncclUint8, r, end->comm, stream);
+		if (result == ncclSuccess)
+			result = l->receive(all + r, sizeof *all, ncclUint8, r, end->comm, stream);
+	}
 	return result;
 }
 

@@ -2,7 +2,8 @@
 # The CUDA backend on a GPU: are its numbers right, and how near do they come to what the device can do.
 #   tests/gpu_check.sh pack BUILD FOLDER [SANITIZER]   where assay is built with CUDA: gathers all that the check needs, at
 #                                          most 64 MiB. compute-sanitizer goes along where it fits: from the folder
-#                                          SANITIZER, or that of the one in the PATH or in CUDA's own folders
+#                                          SANITIZER (a toolkit's, or .../site-packages/nvidia/cu13 with Python's package
+#                                          nvidia-cuda-sanitizer-api), or that in the PATH or in CUDA's own folders
 #   FOLDER/gpu_check.sh run [OUT.json]     on a machine with a GPU and nothing else: at most 8 minutes (fewer with
 #                                          GPU_CHECK_SECONDS=N); JSON (default standard output) with what was measured,
 #                                          and nothing that was not: null and a reason stand for the rest. OUT.json is
@@ -27,16 +28,23 @@ libraries_of() {
 		grep -Ev '/(libc|libm|libdl|librt|libpthread|libcuda)\.so' || true
 }
 
-# The folder of the compute-sanitizer that can be run: that holds what it loads, too. Toolkits have a script in bin/ that
-# calls it.
+# The folder of the compute-sanitizer itself. Toolkits have it beside what it loads, and a script in bin/ that calls it;
+# Python's package nvidia-cuda-sanitizer-api has it in bin/, and what it loads there or in lib/.
 sanitizer_folder() {
 	for folder in "$@"; do
-		for place in "$folder" "$folder/compute-sanitizer" "$folder/../compute-sanitizer"; do
-			if [ -x "$place/compute-sanitizer" ] && [ -f "$place/libsanitizer-collection.so" ]; then
+		for place in "$folder" "$folder/compute-sanitizer" "$folder/../compute-sanitizer" "$folder/bin"; do
+			if [ -f "$place/compute-sanitizer" ] && [ -n "$(sanitizer_libraries "$place")" ]; then
 				(cd "$place" && pwd)
 				return
 			fi
 		done
+	done
+}
+
+# The folders of what it loads.
+sanitizer_libraries() {
+	for place in "$1" "$1/../lib"; do
+		[ ! -f "$place/libsanitizer-collection.so" ] || echo "$place"
 	done
 }
 
@@ -52,11 +60,13 @@ bytes_of() {
 # What it needs to run on this kind of machine, without its documents and its 32-bit half.
 sanitizer_take() {
 	mkdir "$2"
-	for file in "$1"/*; do
-		case ${file##*/} in
-		compute-sanitizer | *.so | *.so.* | TreeLauncher* | InterceptorInjection*) cp -L "$file" "$2/" ;;
-		esac
+	cp -L "$1/compute-sanitizer" "$2/"
+	sanitizer_libraries "$1" | while read -r place; do
+		for file in "$place"/libsanitizer* "$place"/*TreeLauncher* "$place"/libInterceptorInjection*; do
+			[ ! -f "$file" ] || cp -L "$file" "$2/"
+		done
 	done
+	chmod +x "$2"/compute-sanitizer
 }
 
 pack_sanitizer() {
@@ -301,8 +311,8 @@ check() {
 	elif [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
 		complete=false
 		absent "$1" "$sanitizer had not ended after $seconds s"
-	elif [ "$code" -eq 0 ] && [ -z "$summary" ]; then
-		absent "$1" "$sanitizer ended without a summary: $(tail -c 300 "$work/out" | tr '\n' ' ')"
+	elif [ -z "$summary" ]; then
+		absent "$1" "$sanitizer ends with $code and without a summary: $(tail -c 300 "$work/out" | tr '\n' ' ')"
 	else
 		[ "$code" -eq 0 ] || failed=1
 		printf ',\n"%s": {"command": "%s", "seconds": %d, "exit_code": %d, "result": "%s", "output": "%s"}' "$1" \

@@ -163,6 +163,8 @@ static const struct {
 		0,
 		{{"memcheck.result", "null"}, {"memcheck.reason", "refuses the device: ========= Error: Device not supp"},
 			{"failed", "false"}}},
+	{"a sanitizer that cannot begin", {.sanitizer = "echo '========= Error: No attachable process found'; exit 255"}, "",
+		0, {{"memcheck.result", "null"}, {"memcheck.reason", "ends with 255 and without a summary: ========= Err"}}},
 	{"a sanitizer that says nothing", {.sanitizer = "exit 0"}, "", 0,
 		{{"memcheck.result", "null"}, {"memcheck.reason", "without a summary"}}},
 	{"a sanitizer that finds something",

@@ -1,7 +1,7 @@
 /* Stands in for libnccl.so.2, for the ranks of one process on devices that are stood in for, too. As there, a call puts
  * work into a stream and returns; the work waits for that of the other ranks, unless its communicator is aborted; and
  * the first call of a kind connects the ranks, for which it waits itself until all have made it. In a group of calls
- * (ncclGroupStart) all that stand in it are connected together at its end. */
+ * (ncclGroupStart) all that stand in it are connected together at its end, or none is made where one of them failed. */
 #include "tests/cuda_on_cpu/nccl_stand_in.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "tests/cuda_on_cpu/cuda_on_cpu.h"
 #include "tests/cuda_on_cpu/nccl.h"
 
-enum { RANKS = 8, GROUP_CALLS = 64 };
+enum { RANKS = 8, GROUP_CALLS = 2 * RANKS * RANKS };
 enum kind { GATHER, MAX_U32, MAX_I32, SEND, RECEIVE, COLLECTIVES = SEND };
 
 struct call {
@@ -24,6 +24,8 @@ struct call {
 	size_t bytes;
 	int peer; /* of a message */
 	cudaStream_t stream;
+	struct call *next; /* of its group, in its stream */
+	bool over;
 	bool posted;      /* the device has come to it */
 	unsigned meeting; /* then: which of the group's it is */
 };
@@ -40,10 +42,10 @@ struct clique {
 	struct clique *next;
 	int size;
 	struct ncclComm comms[RANKS];
-	unsigned connected[COLLECTIVES];    /* ranks that have made a first call, a bit each */
-	unsigned paired[RANKS][RANKS];      /* [from, to]: 1 the sender, 2 the receiver */
-	struct call *meeting[RANKS];        /* the collective at hand: calls that devices have come to */
-	unsigned n_meetings;                /* that are over */
+	unsigned connected[COLLECTIVES];     /* ranks that have made a first call, a bit each */
+	unsigned paired[RANKS][RANKS];       /* [from, to]: 1 the sender, 2 the receiver */
+	struct call *meeting[RANKS];         /* the collective at hand: calls that devices have come to */
+	unsigned n_meetings;                 /* that are over */
 	struct call *messages[RANKS][RANKS]; /* [from, to]: of the side that came first */
 };
 
@@ -55,6 +57,7 @@ static int fail_rank = -1, fail_calls;
 
 static _Thread_local int group_depth, group_calls;
 static _Thread_local struct call *group[GROUP_CALLS];
+static _Thread_local ncclResult_t group_result; /* of the first call that failed: then none is made */
 
 static void misused(const char *how)
 {
@@ -174,10 +177,8 @@ static void call_forget(struct call *c)
 	}
 }
 
-static bool call_try(void *argument)
+static bool call_try(struct call *c)
 {
-	struct call *c = argument;
-
 	pthread_mutex_lock(&lock);
 	bool over = c->comm->aborted;
 	if (over)
@@ -185,9 +186,29 @@ static bool call_try(void *argument)
 	else
 		over = c->kind < COLLECTIVES ? meet(c) : message(c);
 	pthread_mutex_unlock(&lock);
-	if (over)
-		free(c);
 	return over;
+}
+
+/* Calls of one group in one stream go on side by side. */
+static bool calls_try(void *argument)
+{
+	struct call *first = argument;
+
+	for (struct call **place = &first->next; *place;) {
+		struct call *c = *place;
+		if (!call_try(c)) {
+			place = &c->next;
+			continue;
+		}
+		*place = c->next;
+		free(c);
+	}
+	if (!first->over)
+		first->over = call_try(first);
+	if (!first->over || first->next)
+		return false;
+	free(first);
+	return true;
 }
 
 /* ---- on the host ---- */
@@ -238,6 +259,27 @@ static ncclResult_t call_connect(const struct call *c)
 	return aborted ? ncclInternalError : ncclSuccess;
 }
 
+/* Each stream gets those that are its own, as one piece of work. */
+static void calls_await(struct call *const *calls, int n)
+{
+	struct call *heads[GROUP_CALLS];
+	int n_heads = 0;
+
+	for (int i = 0; i < n; i++) {
+		int h = 0;
+		while (h < n_heads && heads[h]->stream != calls[i]->stream)
+			h++;
+		if (h == n_heads)
+			heads[n_heads++] = calls[i];
+		else {
+			calls[i]->next = heads[h]->next;
+			heads[h]->next = calls[i];
+		}
+	}
+	for (int h = 0; h < n_heads; h++)
+		cuda_on_cpu_stream_await(heads[h]->stream, calls_try, heads[h]);
+}
+
 /* Connects all of the calls, then puts them into their streams. */
 static ncclResult_t calls_start(struct call *const *calls, int n)
 {
@@ -252,11 +294,10 @@ static ncclResult_t calls_start(struct call *const *calls, int n)
 	pthread_mutex_unlock(&lock);
 	for (int i = 0; i < n && result == ncclSuccess; i++)
 		result = call_connect(calls[i]);
-	for (int i = 0; i < n; i++)
-		if (result == ncclSuccess)
-			cuda_on_cpu_stream_await(calls[i]->stream, call_try, calls[i]);
-		else
-			free(calls[i]);
+	for (int i = 0; i < n && result != ncclSuccess; i++)
+		free(calls[i]);
+	if (result == ncclSuccess)
+		calls_await(calls, n);
 	return result;
 }
 
@@ -271,8 +312,12 @@ ncclResult_t ncclGroupEnd(void)
 	if (--group_depth > 0)
 		return ncclSuccess;
 	int n = group_calls;
+	ncclResult_t result = group_result;
 	group_calls = 0;
-	return calls_start(group, n);
+	group_result = ncclSuccess;
+	for (int i = 0; i < n && result != ncclSuccess; i++)
+		free(group[i]);
+	return result == ncclSuccess ? calls_start(group, n) : result;
 }
 
 static ncclResult_t call_make(const struct call *what)
@@ -286,6 +331,8 @@ static ncclResult_t call_make(const struct call *what)
 		result = calls_start(&c, 1);
 	else if (c && group_calls < GROUP_CALLS)
 		group[group_calls++] = c;
+	if (group_depth > 0 && group_result == ncclSuccess)
+		group_result = result;
 	comm_leave(what->comm);
 	return result;
 }
@@ -295,7 +342,7 @@ ncclResult_t ncclAllGather(
 {
 	if (type != ncclUint8)
 		return ncclInvalidArgument;
-	return call_make(&(struct call){comm, GATHER, own, all, count, 0, stream, false, 0});
+	return call_make(&(struct call){comm, GATHER, own, all, count, 0, stream, NULL, false, false, 0});
 }
 
 ncclResult_t ncclAllReduce(const void *own, void *all, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -303,24 +350,22 @@ ncclResult_t ncclAllReduce(const void *own, void *all, size_t count, ncclDataTyp
 {
 	if (op != ncclMax || (type != ncclUint32 && type != ncclInt32))
 		return ncclInvalidArgument;
-	return call_make(&(struct call){
-		comm, type == ncclInt32 ? MAX_I32 : MAX_U32, own, all, count * sizeof(uint32_t), 0, stream, false, 0});
+	return call_make(&(struct call){comm, type == ncclInt32 ? MAX_I32 : MAX_U32, own, all, count * sizeof(uint32_t),
+		0, stream, NULL, false, false, 0});
 }
 
-ncclResult_t ncclSend(
-	const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm, cudaStream_t stream)
 {
 	if (type != ncclUint8 || to < 0 || to >= comm->clique->size)
 		return ncclInvalidArgument;
-	return call_make(&(struct call){comm, SEND, data, NULL, count, to, stream, false, 0});
+	return call_make(&(struct call){comm, SEND, data, NULL, count, to, stream, NULL, false, false, 0});
 }
 
-ncclResult_t ncclRecv(
-	void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t stream)
 {
 	if (type != ncclUint8 || from < 0 || from >= comm->clique->size)
 		return ncclInvalidArgument;
-	return call_make(&(struct call){comm, RECEIVE, NULL, data, count, from, stream, false, 0});
+	return call_make(&(struct call){comm, RECEIVE, NULL, data, count, from, stream, NULL, false, false, 0});
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n, const int *devices)
