@@ -91,6 +91,5 @@ int host_matrix_check(const struct host_matrix *m, struct error *e)
 		column++;
 	if (m->format == WEIGHT_E4M3)
 		return error_set(e, ERR_INPUT, "weight [%d, %d] is NaN in E4M3", row, column);
-	return error_set(
-		e, ERR_INPUT, "weight [%d, %d] is %d, expected q + 8 in 0..15", row, column, codes[column]);
+	return error_set(e, ERR_INPUT, "weight [%d, %d] is %d, expected q + 8 in 0..15", row, column, codes[column]);
 }

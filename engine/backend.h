@@ -47,7 +47,6 @@ struct host_matrix {
 /* ERR_INPUT names the first code that is no weight: the NaN among E4M3, above 15 in INT4. */
 int host_matrix_check(const struct host_matrix *m, struct error *e);
 
-
 /* A matrix in the backend's own packing. [rows] = outputs, [columns] = inputs (K). */
 struct weight {
 	enum weight_format format;

@@ -131,8 +131,7 @@ static int weights_open(struct engine *engine, const struct engine_config *confi
 	if (!threads)
 		return e->code;
 	checkpoint_use_threads(engine->checkpoint, threads);
-	int status =
-		models_load(engine, config, part_phase(engine, v, 0)->weights, threads, &engine->models[0], e);
+	int status = models_load(engine, config, part_phase(engine, v, 0)->weights, threads, &engine->models[0], e);
 	if (status == 0 && v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
 		status = models_load(engine, config, v->decode.weights, threads, &engine->models[1], e);
 	checkpoint_use_threads(engine->checkpoint, NULL);

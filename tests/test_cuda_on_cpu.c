@@ -240,8 +240,8 @@ START_TEST(threads_that_pack_change_nothing)
 	for (int i = 0; i < 70; i++)
 		row_scales[i] = (float)i;
 	for (int i = 0; i < 5; i++) {
-		struct host_matrix m = {(enum weight_format)_i, sizes[i][0], sizes[i][1], 32, values, row_scales,
-			group_scales, NULL};
+		struct host_matrix m = {
+			(enum weight_format)_i, sizes[i][0], sizes[i][1], 32, values, row_scales, group_scales, NULL};
 		struct weight_sizes s;
 		CHECK_OK(weight_pack_sizes(&m, 1, &s, &test_error));
 		ck_assert(s.data <= sizeof data[0] && s.scales <= sizeof scales[0]);

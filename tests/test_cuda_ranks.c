@@ -256,8 +256,8 @@ START_TEST(everybody_gets_what_was_sent)
 			for (int r = 0; r < g.size; r++) {
 				ck_assert_msg(g.ranks[r].status == 0, "body %d: rank %d of %d: %s", body, r, g.size,
 					g.ranks[r].error.message);
-				ck_assert_msg(g.ranks[r].wrong == 0, "body %d: rank %d of %d: %d wrong values", body,
-					r, g.size, g.ranks[r].wrong);
+				ck_assert_msg(g.ranks[r].wrong == 0, "body %d: rank %d of %d: %d wrong values", body, r,
+					g.size, g.ranks[r].wrong);
 			}
 		}
 		group_close(&g);

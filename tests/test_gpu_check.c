@@ -87,7 +87,8 @@ static void pack_make(const struct pack *p)
 	folder = scratch_folder();
 	script_copy("pack/gpu_check.sh");
 	snprintf(text, sizeof text,
-		"case \"$*\" in\n*--machine*) %s ;;\n*'--gemm library'*) %s ;;\n*--random-weights*) %s ;;\n*) %s ;;\nesac",
+		"case \"$*\" in\n*--machine*) %s ;;\n*'--gemm library'*) %s ;;\n*--random-weights*) %s ;;\n*) %s "
+		";;\nesac",
 		or_else(p->machine, MACHINE), or_else(p->library, ROWS), or_else(p->bench, ROWS), ROWS);
 	script_write("pack/assay", text);
 	script_write("pack/cuda_cases", or_else(p->cases, "echo '12 cases, 0 failed'"));
@@ -116,7 +117,7 @@ static void expect_member(const struct json *at, const char *path, const char *e
 	ck_assert_msg(at != NULL, "%s is missing", path);
 	if (json_is(at, JSON_NULL) || json_is(at, JSON_TRUE) || json_is(at, JSON_FALSE))
 		snprintf(text, sizeof text, "%s",
-			json_is(at, JSON_NULL)               ? "null"
+			json_is(at, JSON_NULL)           ? "null"
 				: json_is(at, JSON_TRUE) ? "true"
 							 : "false");
 	else
@@ -150,7 +151,8 @@ static const struct {
 			{"library.exit_code", "0"}, {"memcheck.result", "ERROR SUMMARY: 0 errors"},
 			{"synccheck.result", "0 errors"}, {"failed", "false"}, {"complete", "true"}}},
 	{"racecheck has a summary of its own",
-		{.sanitizer = "case \"$*\" in *racecheck*) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, "
+		{.sanitizer = "case \"$*\" in *racecheck*) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 "
+			      "errors, "
 			      "0 warnings)' ;; *) " CLEAN " ;; esac"},
 		"", 0, {{"racecheck.result", "0 hazards displayed"}, {"failed", "false"}}},
 	{"no sanitizer", {0}, "", 0,
@@ -159,27 +161,34 @@ static const struct {
 	{"a sanitizer in the pack", {.carried = CLEAN}, "", 0,
 		{{"compute_sanitizer", "pack/sanitizer/compute-sanitizer"}, {"memcheck.result", "0 errors"}}},
 	{"a sanitizer that refuses the device",
-		{.sanitizer = "echo '========= Error: Device not supported. Please refer to the documentation'; exit 1"}, "",
-		0,
-		{{"memcheck.result", "null"}, {"memcheck.reason", "refuses the device: ========= Error: Device not supp"},
+		{.sanitizer = "echo '========= Error: Device not supported. Please refer to the documentation'; exit "
+			      "1"},
+		"", 0,
+		{{"memcheck.result", "null"},
+			{"memcheck.reason", "refuses the device: ========= Error: Device not supp"},
 			{"failed", "false"}}},
-	{"a sanitizer that cannot begin", {.sanitizer = "echo '========= Error: No attachable process found'; exit 255"}, "",
-		0, {{"memcheck.result", "null"}, {"memcheck.reason", "ends with 255 and without a summary: ========= Err"}}},
+	{"a sanitizer that cannot begin",
+		{.sanitizer = "echo '========= Error: No attachable process found'; exit 255"}, "", 0,
+		{{"memcheck.result", "null"},
+			{"memcheck.reason", "ends with 255 and without a summary: ========= Err"}}},
 	{"a sanitizer that says nothing", {.sanitizer = "exit 0"}, "", 0,
 		{{"memcheck.result", "null"}, {"memcheck.reason", "without a summary"}}},
 	{"a sanitizer that finds something",
-		{.sanitizer = "echo '========= Invalid __global__ write of size 4'; echo '========= ERROR SUMMARY: 1 error'; "
+		{.sanitizer = "echo '========= Invalid __global__ write of size 4'; echo '========= ERROR SUMMARY: 1 "
+			      "error'; "
 			      "exit 99"},
 		"", 1,
 		{{"memcheck.result", "failed"}, {"memcheck.exit_code", "99"}, {"memcheck.output", "__global__ write"},
 			{"failed", "true"}, {"complete", "true"}}},
-	{"no cuBLASLt", {.library = "echo 'assay: --backend cuda: products by cuBLASLt: libcublasLt.so.13: no' >&2; exit 2"},
+	{"no cuBLASLt",
+		{.library = "echo 'assay: --backend cuda: products by cuBLASLt: libcublasLt.so.13: no' >&2; exit 2"},
 		"", 0,
 		{{"library.result", "null"}, {"library.reason", "products by cuBLASLt: libcublasLt.so.13"},
 			{"failed", "false"}}},
 	{"cuBLASLt that fails", {.library = "echo 'assay: a product: error 7' >&2; exit 4"}, "", 1,
 		{{"library.result", "null"}, {"library.error", "a product: error 7"}, {"failed", "true"}}},
-	{"a case that fails", {.cases = "echo 'FAILED  \"x\\y\"'; printf 'tab\\there\\nand \\303\\244\\n'; exit 1"}, "", 1,
+	{"a case that fails", {.cases = "echo 'FAILED  \"x\\y\"'; printf 'tab\\there\\nand \\303\\244\\n'; exit 1"}, "",
+		1,
 		{{"cases.result", "null"}, {"cases.output", "FAILED  \"x\\y\" tabhere and"}, {"cases.exit_code", "1"},
 			{"pocket.exit_code", "0"}, {"failed", "true"}}},
 	{"half a document", {.compare = "printf '[{\"variant\": '; exit 4"}, "", 1,
@@ -286,16 +295,18 @@ static void build_make(void)
 	test_write_file("build/build.ninja", ninja, sizeof ninja - 1);
 	test_write_file("build/tests/cuda_on_gpu/empty", "", 0);
 	script_write("bin/ninja", "exit 0");
-	ck_assert_int_eq(shell("", "sh -c 'for p in assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare; do "
-				   "cp /bin/ls build/$p; done'"),
+	ck_assert_int_eq(
+		shell("",
+			"sh -c 'for p in assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare; do "
+			"cp /bin/ls build/$p; done'"),
 		0);
 }
 
 static void sanitizer_make(off_t library_bytes)
 {
 	script_write("toolkit/compute-sanitizer/compute-sanitizer", "exit 0");
-	ck_assert_int_eq(truncate(test_write_file("toolkit/compute-sanitizer/libsanitizer-collection.so", "", 0),
-				 library_bytes),
+	ck_assert_int_eq(
+		truncate(test_write_file("toolkit/compute-sanitizer/libsanitizer-collection.so", "", 0), library_bytes),
 		0);
 	test_write_file("toolkit/compute-sanitizer/manual.pdf", "x", 1);
 	script_write("toolkit/bin/compute-sanitizer", "exit 0");
@@ -329,8 +340,8 @@ END_TEST
 
 START_TEST(a_sanitizer_goes_along_where_it_fits)
 {
-	static const char *const ways[][2] = {{"", PACK " toolkit"}, {"", PACK " toolkit/compute-sanitizer"},
-		{"CUDA_HOME=toolkit", PACK}};
+	static const char *const ways[][2] = {
+		{"", PACK " toolkit"}, {"", PACK " toolkit/compute-sanitizer"}, {"CUDA_HOME=toolkit", PACK}};
 
 	build_make();
 	sanitizer_make(1 << 20);

@@ -104,7 +104,8 @@ static struct operands operands_make(const struct linear_case *c)
 
 	operands_quantize(&o, c, w);
 	free(w);
-	o.matrix = (struct host_matrix){c->format, c->rows, c->columns, c->group, o.data, o.scales, o.group_scales, NULL};
+	o.matrix =
+		(struct host_matrix){c->format, c->rows, c->columns, c->group, o.data, o.scales, o.group_scales, NULL};
 	o.x = random_floats((size_t)(c->tokens * c->columns), 2, 2.0f);
 	o.bias = random_floats((size_t)c->rows, 3, 1.0f);
 	o.residual = random_floats((size_t)(c->tokens * c->rows), 4, 1.0f);

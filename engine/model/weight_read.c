@@ -134,8 +134,7 @@ static int rows_read(struct reading *r, struct thread_pool *threads, struct erro
 {
 	int end = r->first + r->n, status = 0;
 
-	r->scratch =
-		mem_calloc((size_t)thread_pool_size(threads) * (size_t)r->f->columns, sizeof *r->scratch, e);
+	r->scratch = mem_calloc((size_t)thread_pool_size(threads) * (size_t)r->f->columns, sizeof *r->scratch, e);
 	if (!r->scratch)
 		return ERR_MEMORY;
 	atomic_init(&r->failed, end);
@@ -146,8 +145,7 @@ static int rows_read(struct reading *r, struct thread_pool *threads, struct erro
 	return status;
 }
 
-int weight_read_rows(
-	const struct fused *f, int first, int n, struct thread_pool *threads, void *out, struct error *e)
+int weight_read_rows(const struct fused *f, int first, int n, struct thread_pool *threads, void *out, struct error *e)
 {
 	struct reading r = {.f = f, .first = first, .n = n, .stored = out};
 	return rows_read(&r, threads, e);
@@ -155,7 +153,8 @@ int weight_read_rows(
 
 /* ---- a matrix ---- */
 
-static int matrix_new(const struct fused *f, const struct weight_scheme *scheme, struct weight_matrix *w, struct error *e)
+static int matrix_new(
+	const struct fused *f, const struct weight_scheme *scheme, struct weight_matrix *w, struct error *e)
 {
 	enum weight_format format = scheme->quantized ? scheme->format : fused_format(f);
 	size_t rows = (size_t)f->rows, row_bytes = (size_t)f->columns * host_value_size(format);

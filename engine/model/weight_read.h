@@ -31,7 +31,6 @@ int weight_read(const struct fused *f, const struct weight_scheme *scheme, struc
 void weight_matrix_free(struct weight_matrix *w);
 
 /* Rows [first, first + n) as they are stored, in fused_format. out: [n, columns]. */
-int weight_read_rows(
-	const struct fused *f, int first, int n, struct thread_pool *threads, void *out, struct error *e);
+int weight_read_rows(const struct fused *f, int first, int n, struct thread_pool *threads, void *out, struct error *e);
 
 #endif

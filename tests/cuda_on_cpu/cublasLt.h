@@ -52,8 +52,7 @@ size_t cublasLtGetVersion(void);
 const char *cublasLtGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
-cublasStatus_t cublasLtMatmulDescCreate(
-	cublasLtMatmulDesc_t *product, cublasComputeType_t compute, cudaDataType scale);
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *product, cublasComputeType_t compute, cudaDataType scale);
 cublasStatus_t cublasLtMatmulDescSetAttribute(
 	cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t which, const void *value, size_t size);
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product);

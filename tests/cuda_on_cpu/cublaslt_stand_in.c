@@ -47,7 +47,7 @@ size_t cublasLtGetVersion(void)
 
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-	return status == CUBLAS_STATUS_SUCCESS           ? "success"
+	return status == CUBLAS_STATUS_SUCCESS          ? "success"
 		: status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported"
 							: "invalid value";
 }
@@ -136,8 +136,8 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 }
 
 /* The one product that is known: bf16 columns that lie one behind the other, and a bias in f32. */
-static bool is_known(const struct cublaslt_product *p, const struct cublaslt_layout *a,
-	const struct cublaslt_layout *b, const struct cublaslt_layout *c, const struct cublaslt_layout *d)
+static bool is_known(const struct cublaslt_product *p, const struct cublaslt_layout *a, const struct cublaslt_layout *b,
+	const struct cublaslt_layout *c, const struct cublaslt_layout *d)
 {
 	if (p->transposed != CUBLAS_OP_T || a->type != CUDA_R_16BF || b->type != CUDA_R_16BF || c->type != CUDA_R_32F ||
 		d->type != CUDA_R_32F)

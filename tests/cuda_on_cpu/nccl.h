@@ -30,8 +30,7 @@ ncclResult_t ncclAllReduce(const void *own, void *all, size_t count, ncclDataTyp
 	ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclSend(
 	const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclRecv(
-	void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t stream);
 const char *ncclGetErrorString(ncclResult_t result);
 
 #endif

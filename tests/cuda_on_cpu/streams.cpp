@@ -181,7 +181,8 @@ void cuda_on_cpu_stream_do(cudaStream_t stream, void (*done)(const void *about),
 void cuda_on_cpu_stream_await(cudaStream_t stream, bool (*try_it)(void *argument), void *argument)
 {
 	lock_held lock(cuda_on_cpu_lock);
-	stream_add(stream, [=] { return try_it(argument); }, &lock);
+	stream_add(
+		stream, [=] { return try_it(argument); }, &lock);
 }
 
 void cuda_on_cpu_streams_wake(void)
