@@ -5,6 +5,7 @@
 #include "tests/cuda_on_cpu/nccl_stand_in.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -222,6 +223,8 @@ static ncclResult_t comm_enter(struct ncclComm *comm)
 	if (comm->inside++ > 0)
 		misused("two calls of a communicator at a time");
 	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < 3; i++) /* others may do meanwhile what they must not */
+		sched_yield();
 	return gone ? ncclInvalidArgument : planted ? ncclSystemError : ncclSuccess;
 }
 
