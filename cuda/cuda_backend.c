@@ -244,16 +244,25 @@ static void cuda_weight_free(struct backend *b, struct weight *w)
 	*w = (struct weight){0};
 }
 
+/* Memory whose every byte will be written: its pages are touched first by the threads that do. */
+static void *packed_new(size_t bytes, struct error *e)
+{
+	void *memory = malloc(bytes ? bytes : 1);
+	if (!memory)
+		error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
+	return memory;
+}
+
 /* The library takes bf16 weights in another order. */
 static int packed_reorder(
 	struct cuda_backend *c, const struct host_matrix *m, size_t bytes, void **data, struct error *e)
 {
 	if (!c->library || m->format != WEIGHT_BF16)
 		return 0;
-	void *ordered = mem_aligned(bytes, e);
+	void *ordered = packed_new(bytes, e);
 	if (!ordered)
 		return ERR_MEMORY;
-	library_pack(*data, m->rows, m->columns, ordered);
+	library_pack(m, *data, ordered);
 	free(*data);
 	*data = ordered;
 	return 0;
@@ -268,7 +277,7 @@ static int cuda_weight_pack(
 	*out = (struct weight){
 		.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
 	TRY(weight_pack_sizes(m, parts, &sizes, e));
-	void *data = mem_aligned(sizes.data, &why), *scales = data ? mem_aligned(sizes.scales, &why) : NULL;
+	void *data = packed_new(sizes.data, &why), *scales = data ? packed_new(sizes.scales, &why) : NULL;
 	int status = scales ? 0 : ERR_MEMORY;
 	if (status == 0) {
 		weight_pack_write(m, data, scales);

@@ -8,8 +8,11 @@
 
 #include "cuda/kernels.cuh"
 #include "cuda/weight_layout.h"
+#include "engine/base/thread_pool.h"
 
 enum { LIBRARY_WORKSPACE = 32 << 20, PLANS = 256, TILE_VALUES = WEIGHT_PANEL * WEIGHT_K_TILE };
+
+enum { OLDEST_VERSION = 111100 /* 11.11: the first that is told the type of a bias */ };
 
 /* A product of one shape, and how the library wants to compute it. The library sees columns first: D[m, n] = A[k, m]^T
  * B[k, n], m outputs, n tokens. */
@@ -24,6 +27,7 @@ struct library {
 	cublasLtHandle_t lt;
 	struct plan plans[PLANS];
 	int n_plans;
+	size_t (*version)(void);
 	cublasStatus_t (*create)(cublasLtHandle_t *lt);
 	cublasStatus_t (*destroy)(cublasLtHandle_t lt);
 	const char *(*status_string)(cublasStatus_t status);
@@ -54,6 +58,7 @@ static int symbols_find(struct library *l, const char *name, struct error *e)
 		const char *symbol;
 		void *function; /* where its address goes */
 	} table[] = {
+		{"cublasLtGetVersion", &l->version},
 		{"cublasLtCreate", &l->create},
 		{"cublasLtDestroy", &l->destroy},
 		{"cublasLtGetStatusString", &l->status_string},
@@ -72,7 +77,7 @@ static int symbols_find(struct library *l, const char *name, struct error *e)
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		void *function = dlsym(l->handle, table[i].symbol);
 		if (!function)
-			return error_set(e, ERR_USAGE, "%s has no %s", name, table[i].symbol);
+			return error_set(e, ERR_USAGE, "products by cuBLASLt: %s has no %s", name, table[i].symbol);
 		memcpy(table[i].function, &function, sizeof function);
 	}
 	return 0;
@@ -85,16 +90,40 @@ static int status_check(const struct library *l, cublasStatus_t status, const ch
 	return error_set(e, ERR_DEVICE, "%s: cuBLASLt error %d: %s", what, (int)status, l->status_string(status));
 }
 
+/* Of this build's version, or of another whose calls and types are the same. name: of the one that is loaded. */
+static int handle_find(struct library *l, char *name, size_t size, struct error *e)
+{
+	static const int majors[] = {CUBLAS_VER_MAJOR, 13, 12, 11};
+	char why[256] = "";
+
+	for (size_t i = 0; i < sizeof majors / sizeof *majors && !l->handle; i++) {
+		snprintf(name, size, "libcublasLt.so.%d", majors[i]);
+		l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+		if (!l->handle && i == 0)
+			snprintf(why, sizeof why, "%s", dlerror());
+	}
+	return l->handle ? 0
+			 : error_set(e, ERR_USAGE, "products by cuBLASLt: %s; nor is version 13, 12 or 11 there", why);
+}
+
+/* What is there but will not do is a matter of the machine, like what is not there. */
 static int handle_open(struct library *l, struct error *e)
 {
 	char name[32];
 
-	snprintf(name, sizeof name, "libcublasLt.so.%d", CUBLAS_VER_MAJOR);
-	l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	if (!l->handle)
-		return error_set(e, ERR_USAGE, "products by cuBLASLt: %s", dlerror());
+	TRY(handle_find(l, name, sizeof name, e));
 	TRY(symbols_find(l, name, e));
-	return status_check(l, l->create(&l->lt), "cuBLASLt", e);
+	size_t version = l->version();
+	if (version < OLDEST_VERSION)
+		return error_set(e, ERR_USAGE,
+			"products by cuBLASLt: %s is version %zu.%zu, expected %d.%d or newer (CUDA 11.8)", name,
+			version / 10000, version / 100 % 100, OLDEST_VERSION / 10000, OLDEST_VERSION / 100 % 100);
+	cublasStatus_t status = l->create(&l->lt);
+	if (status == CUBLAS_STATUS_SUCCESS)
+		return 0;
+	l->lt = NULL;
+	return error_set(e, ERR_USAGE, "products by cuBLASLt: %s does not start on this machine: error %d: %s", name,
+		(int)status, l->status_string(status));
 }
 
 int library_open(struct library **out, struct error *e)
@@ -121,18 +150,30 @@ void library_close(struct library *l)
 	free(l);
 }
 
-void library_pack(const void *packed, int rows, int columns, void *out)
-{
-	const uint16_t *in = packed;
-	uint16_t *to = out;
-	size_t tiles = (size_t)weight_tiles(columns);
+struct ordering {
+	const uint16_t *in;
+	uint16_t *out;
+	size_t tiles;
+};
 
-	for (size_t row = 0; row < (size_t)weight_panels(rows) * WEIGHT_PANEL; row++)
-		for (size_t tile = 0; tile < tiles; tile++)
-			memcpy(to + (row * tiles + tile) * WEIGHT_K_TILE,
-				in + ((row / WEIGHT_PANEL) * tiles + tile) * TILE_VALUES +
-					row % WEIGHT_PANEL * WEIGHT_K_TILE,
-				WEIGHT_K_TILE * sizeof *to);
+static void panel_order(void *argument, int panel, int thread)
+{
+	const struct ordering *o = argument;
+	const uint16_t *in = o->in + (size_t)panel * o->tiles * TILE_VALUES;
+	uint16_t *out = o->out + (size_t)panel * o->tiles * TILE_VALUES;
+
+	(void)thread;
+	for (size_t row = 0; row < WEIGHT_PANEL; row++)
+		for (size_t tile = 0; tile < o->tiles; tile++)
+			memcpy(out + (row * o->tiles + tile) * WEIGHT_K_TILE,
+				in + tile * TILE_VALUES + row * WEIGHT_K_TILE, WEIGHT_K_TILE * sizeof *out);
+}
+
+void library_pack(const struct host_matrix *m, const void *packed, void *out)
+{
+	struct ordering o = {packed, out, (size_t)weight_tiles(m->columns)};
+
+	thread_pool_run(m->threads, weight_panels(m->rows), panel_order, &o);
 }
 
 /* ---- a product ---- */

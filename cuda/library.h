@@ -13,9 +13,9 @@ struct library;
 int library_open(struct library **out, struct error *e);
 void library_close(struct library *l);
 
-/* From the packing of weight_layout.h to rows of tiles of 32 inputs in lane order, as input_bf16_launch makes x: bytes of
+/* From the packing of weight_layout.h (of m) to rows of tiles of 32 inputs in lane order, as input_bf16_launch makes x: bytes of
  * both are the same. out: [whole panels of rows, tiles, 32] bf16. */
-void library_pack(const void *packed, int rows, int columns, void *out);
+void library_pack(const struct host_matrix *m, const void *packed, void *out);
 
 /* A whole product (no parts), as linear_launch. */
 size_t library_workspace(const struct linear_args *a);

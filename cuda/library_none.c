@@ -17,11 +17,10 @@ void library_close(struct library *l)
 	(void)l;
 }
 
-void library_pack(const void *packed, int rows, int columns, void *out)
+void library_pack(const struct host_matrix *m, const void *packed, void *out)
 {
+	(void)m;
 	(void)packed;
-	(void)rows;
-	(void)columns;
 	(void)out;
 }
 

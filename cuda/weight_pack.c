@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cuda/weight_layout.h"
+#include "engine/base/thread_pool.h"
 
 /* Bytes of a tile; a row's share of it lies together but in F32. */
 static size_t tile_bytes(enum weight_format format)
@@ -10,21 +11,6 @@ static size_t tile_bytes(enum weight_format format)
 	static const size_t bytes[] = {
 		[WEIGHT_F32] = 1024, [WEIGHT_BF16] = 512, [WEIGHT_E4M3] = 256, [WEIGHT_INT4] = 128};
 	return bytes[format];
-}
-
-static int codes_check(const struct host_matrix *m, struct error *e)
-{
-	const uint8_t *codes = m->data;
-	size_t columns = (size_t)m->columns, count = (size_t)m->rows * columns;
-
-	for (size_t i = 0; m->format == WEIGHT_E4M3 && i < count; i++)
-		if ((codes[i] & 0x7f) == 0x7f)
-			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is NaN in E4M3", i / columns, i % columns);
-	for (size_t i = 0; m->format == WEIGHT_INT4 && i < count; i++)
-		if (codes[i] > 15)
-			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is %d, expected q + 8 in 0..15", i / columns,
-				i % columns, codes[i]);
-	return 0;
 }
 
 int weight_pack_sizes(const struct host_matrix *m, int parts, struct weight_sizes *out, struct error *e)
@@ -42,7 +28,7 @@ int weight_pack_sizes(const struct host_matrix *m, int parts, struct weight_size
 	if (parts > 1 && m->columns % (parts * unit) != 0)
 		return error_set(
 			e, ERR_INPUT, "%d columns in %d parts: each must be a multiple of %d", m->columns, parts, unit);
-	TRY(codes_check(m, e));
+	TRY(host_matrix_check(m, e));
 	if (tiles && panels > SIZE_MAX / tiles / tile_bytes(m->format))
 		return error_set(e, ERR_MEMORY, "a matrix of %d x %d is too large", m->rows, m->columns);
 	out->data = panels * tiles * tile_bytes(m->format);
@@ -97,6 +83,24 @@ static void pack_row(const struct host_matrix *m, int row, uint8_t *data)
 	}
 }
 
+struct packing {
+	const struct host_matrix *m;
+	uint8_t *data;
+};
+
+static void pack_panel(void *argument, int panel, int thread)
+{
+	const struct packing *p = argument;
+	const struct host_matrix *m = p->m;
+	size_t bytes = (size_t)weight_tiles(m->columns) * tile_bytes(m->format);
+	int first = panel * WEIGHT_PANEL, end = m->rows - first < WEIGHT_PANEL ? m->rows : first + WEIGHT_PANEL;
+
+	(void)thread;
+	memset(p->data + (size_t)panel * bytes, m->format == WEIGHT_INT4 ? 0x88 : 0, bytes);
+	for (int row = first; row < end; row++)
+		pack_row(m, row, p->data);
+}
+
 static void pack_group_scales(const struct host_matrix *m, uint16_t *scales)
 {
 	size_t groups = (size_t)weight_groups(m->columns, m->group);
@@ -110,11 +114,9 @@ static void pack_group_scales(const struct host_matrix *m, uint16_t *scales)
 void weight_pack_write(const struct host_matrix *m, void *data, void *scales)
 {
 	size_t panels = (size_t)weight_panels(m->rows);
+	struct packing p = {m, data};
 
-	memset(data, m->format == WEIGHT_INT4 ? 0x88 : 0,
-		panels * (size_t)weight_tiles(m->columns) * tile_bytes(m->format));
-	for (int row = 0; row < m->rows; row++)
-		pack_row(m, row, data);
+	thread_pool_run(m->threads, weight_panels(m->rows), pack_panel, &p);
 	if (m->format == WEIGHT_E4M3) {
 		memset(scales, 0, panels * WEIGHT_PANEL * sizeof(float));
 		memcpy(scales, m->scales, (size_t)m->rows * sizeof(float));

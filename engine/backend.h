@@ -41,7 +41,11 @@ struct host_matrix {
 	const void *data;             /* f32, bf16, E4M3 codes, or INT4: one byte per value holding q + 8 */
 	const float *scales;          /* E4M3: [rows] */
 	const uint16_t *group_scales; /* INT4: [rows, ceil(columns / group)] bf16 */
+	struct thread_pool *threads;  /* that pack it; NULL: the caller's alone. They change no bit. */
 };
+
+/* ERR_INPUT names the first code that is no weight: the NaN among E4M3, above 15 in INT4. */
+int host_matrix_check(const struct host_matrix *m, struct error *e);
 
 /* A matrix in the backend's own packing. [rows] = outputs, [columns] = inputs (K). */
 struct weight {

@@ -16,7 +16,7 @@ struct comm_ops {
 	const char *name; /* "self", "threads", "nccl" */
 	/* Rank r's `bytes` at `own` land at `all` + r * bytes on every rank. own may lie in its place inside all. */
 	int (*all_gather)(struct comm *c, const void *own, size_t bytes, void *all, struct error *e);
-	/* values[i] = max over ranks, exact in any order; a NaN is above everything. */
+	/* values[i] = max over ranks, exact in any order; a NaN is above everything. PRECOND: no value is negative. */
 	int (*all_reduce_max)(struct comm *c, float *values, size_t count, struct error *e);
 	/* A message: each of the two may wait for the other. */
 	int (*send)(struct comm *c, int to, const void *data, size_t bytes, struct error *e);

@@ -93,12 +93,12 @@ static void kv_scales_set(struct engine *engine, int part, const float *given)
 }
 
 static int models_load(struct engine *engine, const struct engine_config *config, const char *weights,
-	struct model **out, struct error *e)
+	struct thread_pool *threads, struct model **out, struct error *e)
 {
 	const struct model_config *c = checkpoint_config(engine->checkpoint);
 	const struct weight_scheme *scheme = weight_scheme_find(weights);
 	struct ranks *g = &engine->ranks;
-	struct weights_ranks all = {.n = g->size};
+	struct weights_ranks all = {.n = g->size, .threads = threads};
 
 	TRY(model_ranks_check(c, scheme, g->size, e));
 	*out = mem_calloc((size_t)g->size, sizeof **out, e);
@@ -122,6 +122,23 @@ static int pool_open(struct engine *engine, const struct engine_config *config, 
 	return 0;
 }
 
+/* All threads work on the weights; while a model runs they are the backends' own. */
+static int weights_open(struct engine *engine, const struct engine_config *config, struct error *e)
+{
+	const struct variant *v = &config->variant;
+	struct thread_pool *threads = thread_pool_new(engine->facts.threads, e);
+
+	if (!threads)
+		return e->code;
+	checkpoint_use_threads(engine->checkpoint, threads);
+	int status = models_load(engine, config, part_phase(engine, v, 0)->weights, threads, &engine->models[0], e);
+	if (status == 0 && v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
+		status = models_load(engine, config, v->decode.weights, threads, &engine->models[1], e);
+	checkpoint_use_threads(engine->checkpoint, NULL);
+	thread_pool_delete(threads);
+	return status;
+}
+
 static int model_open(struct engine *engine, const struct engine_config *config, struct error *e)
 {
 	const struct variant *v = &config->variant;
@@ -134,9 +151,7 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 		TRY(checkpoint_open(config->model, &engine->checkpoint, e));
 		TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
 	}
-	TRY(models_load(engine, config, part_phase(engine, v, 0)->weights, &engine->models[0], e));
-	if (v->split && strcmp(v->prefill.weights, v->decode.weights) != 0)
-		TRY(models_load(engine, config, v->decode.weights, &engine->models[1], e));
+	TRY(weights_open(engine, config, e));
 	for (int part = 0; part < engine->n_parts; part++)
 		TRY(pool_open(engine, config, part, e));
 	return 0;

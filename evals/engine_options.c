@@ -67,6 +67,26 @@ int engine_options_open(
 	return status < 0 ? error_prefix(e, "--backend cuda") : engine_open(&chosen, out, e);
 }
 
+void engine_options_print(const struct options *o, struct buf *out)
+{
+	int last = o->device + (o->ranks > 1 ? o->ranks - 1 : 0);
+
+	if (on_cuda(o) && last > o->device)
+		buf_printf(out, "backend   cuda, devices %d to %d\n", o->device, last);
+	else if (on_cuda(o))
+		buf_printf(out, "backend   cuda, device %d\n", o->device);
+	if (o->ranks > 1)
+		buf_printf(out, "ranks     %d\n", o->ranks);
+}
+
+void engine_options_members(const struct options *o, struct buf *out)
+{
+	if (on_cuda(o))
+		buf_printf(out, ", \"backend\": \"cuda\", \"device\": %d", o->device);
+	if (o->ranks > 1)
+		buf_printf(out, ", \"tp\": %d", o->ranks);
+}
+
 void engine_options_json(const struct options *o, const struct engine_facts *f, struct buf *out)
 {
 	buf_printf(out, "{\"backend\": \"%s\", \"isa\": \"%s\", \"family\": ", f->backend, f->isa);

@@ -18,6 +18,10 @@ int engine_backend_check(const struct options *o, struct error *e);
 int engine_options_open(
 	const struct options *o, const struct engine_config *config, struct engine **out, struct error *e);
 
+/* What a plan says of where its engines will run, as lines or as members behind others: nothing for one rank on the CPU. */
+void engine_options_print(const struct options *o, struct buf *out);
+void engine_options_members(const struct options *o, struct buf *out);
+
 /* Appends the JSON object of the engine's options as in use: what a run's provenance says of it. */
 void engine_options_json(const struct options *o, const struct engine_facts *facts, struct buf *out);
 

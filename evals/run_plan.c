@@ -309,6 +309,7 @@ void run_plan_print(const struct run_plan *p, struct buf *out)
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(out, " %s", p->engines[i].variant.name);
 	buf_append_char(out, '\n');
+	engine_options_print(p->options, out);
 	for (int i = 0; i < p->n_suites; i++)
 		buf_printf(out, "suite     %s: %d of %d items, %d-shot\n", suite_name(p->suites[i]),
 			suite_count(p->suites[i]), suite_total(p->suites[i]), suite_fewshot(p->suites[i]));
@@ -328,7 +329,9 @@ void run_plan_json(const struct run_plan *p, struct buf *out)
 	buf_append_text(out, ", \"variants\": [");
 	for (int i = 0; i < p->n_variants; i++)
 		buf_printf(out, "%s\"%s\"", i ? ", " : "", p->engines[i].variant.name);
-	buf_append_text(out, "], \"suites\": {");
+	buf_append_char(out, ']');
+	engine_options_members(p->options, out);
+	buf_append_text(out, ", \"suites\": {");
 	for (int i = 0; i < p->n_suites; i++) {
 		buf_append_text(out, i ? ", " : "");
 		json_write_string(str_of(suite_name(p->suites[i])), false, out);

@@ -28,6 +28,25 @@ START_TEST(philox_known_answers)
 }
 END_TEST
 
+/* About the end of a counter's first word. */
+START_TEST(philox_lanes_are_philox)
+{
+	const uint64_t firsts[] = {0, 5, UINT32_MAX - 3, UINT64_C(7) << 32};
+	const uint32_t key[2] = {0xa4093822, 0x299f31d0};
+	for (int i = 0; i < 4; i++) {
+		uint32_t lanes[4][PHILOX_LANES];
+		philox4x32_lanes(firsts[i], 9, 1, key, lanes);
+		for (uint64_t l = 0; l < PHILOX_LANES; l++) {
+			uint64_t n = firsts[i] + l;
+			uint32_t counter[4] = {(uint32_t)n, (uint32_t)(n >> 32), 9, 1}, out[4];
+			philox4x32(counter, key, out);
+			for (int word = 0; word < 4; word++)
+				ck_assert_uint_eq(lanes[word][l], out[word]);
+		}
+	}
+}
+END_TEST
+
 START_TEST(philox_may_write_over_its_counter)
 {
 	uint32_t counter[4] = {0, 0, 0, 0};
@@ -203,6 +222,7 @@ void test_program_cases(Suite *suite)
 {
 	TCase *philox = test_case(suite, "philox", 0);
 	tcase_add_loop_test(philox, philox_known_answers, 0, (int)(sizeof(philox_cases) / sizeof(philox_cases[0])));
+	tcase_add_test(philox, philox_lanes_are_philox);
 	tcase_add_test(philox, philox_may_write_over_its_counter);
 	tcase_add_test(philox, philox_uniform_is_the_first_word);
 

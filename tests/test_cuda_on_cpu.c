@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cuda/weight_pack.h"
+#include "engine/base/thread_pool.h"
 #include "tests/cuda_cases/cuda_cases.h"
 #include "tests/cuda_on_cpu/cuda_on_cpu.h"
 #include "tests/support.h"
@@ -221,8 +223,46 @@ START_TEST(notices_planted)
 }
 END_TEST
 
+/* ---- packing ---- */
+
+/* Rows and columns about a panel and a tile, groups of 32. */
+START_TEST(threads_that_pack_change_nothing)
+{
+	static const int sizes[][2] = {{1, 1}, {7, 33}, {8, 32}, {9, 64}, {70, 576}};
+	static uint8_t values[70 * 576 * 4], data[2][80 * 576 * 4], scales[2][80 * 18 * 4];
+	static uint16_t group_scales[70 * 18];
+	static float row_scales[70];
+
+	for (int i = 0; i < (int)sizeof values; i++)
+		values[i] = (uint8_t)(i % 16);
+	for (int i = 0; i < 70 * 18; i++)
+		group_scales[i] = (uint16_t)i;
+	for (int i = 0; i < 70; i++)
+		row_scales[i] = (float)i;
+	for (int i = 0; i < 5; i++) {
+		struct host_matrix m = {
+			(enum weight_format)_i, sizes[i][0], sizes[i][1], 32, values, row_scales, group_scales, NULL};
+		struct weight_sizes s;
+		CHECK_OK(weight_pack_sizes(&m, 1, &s, &test_error));
+		ck_assert(s.data <= sizeof data[0] && s.scales <= sizeof scales[0]);
+		for (int shared = 0; shared < 2; shared++) {
+			memset(data[shared], 0xee, s.data);
+			memset(scales[shared], 0xee, s.scales);
+			m.threads = shared ? thread_pool_new(3, &test_error) : NULL;
+			weight_pack_write(&m, data[shared], scales[shared]);
+			thread_pool_delete(m.threads);
+		}
+		ck_assert_mem_eq(data[0], data[1], s.data);
+		ck_assert_int_eq(memcmp(scales[0], scales[1], s.scales), 0);
+	}
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
+	TCase *packing = test_case(suite, "packing", 0);
+	tcase_add_loop_test(packing, threads_that_pack_change_nothing, WEIGHT_F32, WEIGHT_INT4 + 1);
+
 	TCase *shim = test_case(suite, "shim", 0);
 	tcase_add_loop_test(shim, notices_faults, 0, shim_case_count);
 	tcase_add_loop_test(shim, notices_missing_barriers, 0, BARRIER_CASES);

@@ -6,6 +6,7 @@
 #include "engine/base/number.h"
 #include "engine/base/quant.h"
 #include "engine/base/rng.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/pack.h"
@@ -103,7 +104,8 @@ static struct operands operands_make(const struct linear_case *c)
 
 	operands_quantize(&o, c, w);
 	free(w);
-	o.matrix = (struct host_matrix){c->format, c->rows, c->columns, c->group, o.data, o.scales, o.group_scales};
+	o.matrix =
+		(struct host_matrix){c->format, c->rows, c->columns, c->group, o.data, o.scales, o.group_scales, NULL};
 	o.x = random_floats((size_t)(c->tokens * c->columns), 2, 2.0f);
 	o.bias = random_floats((size_t)c->rows, 3, 1.0f);
 	o.residual = random_floats((size_t)(c->tokens * c->rows), 4, 1.0f);
@@ -157,6 +159,27 @@ START_TEST(linear_kernels_give_the_bits_of_linear_ref)
 	operands_free(&o);
 	free(expected);
 	free(y);
+}
+END_TEST
+
+START_TEST(threads_that_pack_change_nothing)
+{
+	const struct linear_case *c = &linear_cases[_i];
+	struct operands o = operands_make(c);
+	struct weight alone, shared;
+
+	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, &alone, &test_error));
+	o.matrix.threads = thread_pool_new(3, &test_error);
+	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, &shared, &test_error));
+	size_t panels = (size_t)panel_count(c->rows), data = panels * panel_bytes(c->format, c->columns);
+	ck_assert_uint_eq(alone.bytes, shared.bytes);
+	ck_assert_mem_eq(alone.data, shared.data, data);
+	if (alone.bytes > data)
+		ck_assert_mem_eq(alone.scales, shared.scales, alone.bytes - data);
+	thread_pool_delete(o.matrix.threads);
+	weight_free_cpu(&alone);
+	weight_free_cpu(&shared);
+	operands_free(&o);
 }
 END_TEST
 
@@ -630,6 +653,37 @@ START_TEST(a_weight_that_is_not_a_number_is_refused)
 }
 END_TEST
 
+/* Whoever checks it, the first one is named. */
+START_TEST(the_first_code_that_is_no_weight_is_named)
+{
+	enum { ROWS = 321, COLUMNS = 5 };
+	static uint8_t codes[ROWS * COLUMNS];
+	struct host_matrix m = {.rows = ROWS, .columns = COLUMNS, .group = 32, .data = codes};
+	char place[32];
+
+	for (int threads = 1; threads <= 3; threads += 2) {
+		m.threads = thread_pool_new(threads, &test_error);
+		for (int row = 0; row < ROWS; row += 64) {
+			struct error e = {0};
+			memset(codes, 0, sizeof codes);
+			codes[row * COLUMNS + 3] = 0xff;
+			codes[ROWS * COLUMNS - 1] = 0x7f;
+			snprintf(place, sizeof place, "[%d, 3]", row);
+			m.format = WEIGHT_E4M3;
+			ck_assert_int_eq(host_matrix_check(&m, &e), ERR_INPUT);
+			ck_assert_msg(strstr(e.message, place) && strstr(e.message, "NaN"), "%s", e.message);
+			m.format = WEIGHT_INT4;
+			codes[row * COLUMNS + 3] = 16;
+			ck_assert_int_eq(host_matrix_check(&m, &e), ERR_INPUT);
+			ck_assert_msg(strstr(e.message, place) && strstr(e.message, "is 16"), "%s", e.message);
+		}
+		memset(codes, 15, sizeof codes);
+		CHECK_OK(host_matrix_check(&m, &test_error));
+		thread_pool_delete(m.threads);
+	}
+}
+END_TEST
+
 START_TEST(an_unknown_instruction_set_is_refused)
 {
 	struct backend *b = NULL;
@@ -648,6 +702,7 @@ void test_program_cases(Suite *suite)
 	TCase *logits = test_case(suite, "logits", 60);
 
 	tcase_add_loop_test(linear, linear_kernels_give_the_bits_of_linear_ref, 0, COUNT(linear_cases) * N_ISAS);
+	tcase_add_loop_test(linear, threads_that_pack_change_nothing, 0, COUNT(linear_cases));
 	tcase_add_loop_test(linear, linear_ref_is_near_double_precision, 0, COUNT(linear_cases));
 	tcase_add_loop_test(linear, parts_apart_and_summed_are_the_whole_product, 0, COUNT(linear_cases));
 	tcase_add_loop_test(linear, a_row_alone_equals_the_row_in_a_batch, 0, COUNT(linear_cases));
@@ -660,5 +715,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(logits, logits_report_what_was_asked_of_each_row, 0, N_ISAS);
 	tcase_add_loop_test(logits, sampling_follows_the_distribution_and_its_cuts, 0, 5);
 	tcase_add_test(linear, a_weight_that_is_not_a_number_is_refused);
+	tcase_add_test(linear, the_first_code_that_is_no_weight_is_named);
 	tcase_add_test(logits, an_unknown_instruction_set_is_refused);
 }

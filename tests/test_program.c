@@ -360,6 +360,18 @@ START_TEST(dry_run_does_nothing)
 		"{\"schema_version\": 1, \"model\": \"" POCKET "\", \"database\": \"a \\\"b\\\"\", \"variants\": "
 		"[\"bf16/bf16\"], \"suites\": {\"gsm8k\": {\"items\": 2, \"of\": 500, \"fewshot\": 5}}, \"answers\": "
 		"2}\n");
+	o = RUN("run", "--dry-run", "--db", "x", "--suite", "recall", "--limit", "2", "--backend", "cuda", "--device",
+		"3", "--tp", "2");
+	expect_output(o,
+		"model     " POCKET "\ndatabase  x\nvariants  bf16/bf16\nbackend   cuda, devices 3 to 4\nranks     2\n"
+		"suite     recall: 2 of 300 items, 0-shot\nanswers   2\n");
+	o = RUN("run", "--dry-run", "--db", "x", "--suite", "recall", "--limit", "2", "--backend", "cuda", "--json");
+	expect_output(o,
+		"{\"schema_version\": 1, \"model\": \"" POCKET
+		"\", \"database\": \"x\", \"variants\": [\"bf16/bf16\"], "
+		"\"backend\": \"cuda\", \"device\": 0, \"suites\": {\"recall\": {\"items\": 2, \"of\": 300, "
+		"\"fewshot\": "
+		"0}}, \"answers\": 2}\n");
 	EXPECT_FAILURE(RUN("run", "--dry-run", "--suite", "gsm8k,gsm9k"), 2, "gsm9k", "arc_easy");
 	o = RUN("run", "--dry-run", "--db", db, "--suite", "recall,gsm8k", "--fewshot", "2");
 	expect_exit(&o, 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/thread_pool.h"
 #include "engine/model/checkpoint.h"
 #include "tests/support.h"
 
@@ -91,6 +92,43 @@ START_TEST(the_seed_decides)
 }
 END_TEST
 
+/* Sizes about what a thread draws at a time. */
+START_TEST(threads_change_nothing)
+{
+	static const int64_t shapes[][2] = {{1, 1}, {9, 7}, {65536, 0}, {65537, 0}, {701, 300}};
+	struct checkpoint *alone = open_drawn(3);
+
+	for (int i = 0; i < 5; i++)
+		require(alone, "a", shapes[i][0], shapes[i][1]);
+	for (int n = 1; n <= 5; n += 2) {
+		struct thread_pool *threads = thread_pool_new(n, &test_error);
+		char prints[2][SHA256_HEX_SIZE];
+		struct checkpoint *c = open_drawn(3);
+		checkpoint_use_threads(c, threads);
+		for (int i = 0; i < 5; i++)
+			require(c, "a", shapes[i][0], shapes[i][1]);
+		CHECK_OK(checkpoint_fingerprint(alone, prints[0], &test_error));
+		CHECK_OK(checkpoint_fingerprint(c, prints[1], &test_error));
+		ck_assert_str_eq(prints[0], prints[1]);
+		checkpoint_close(c);
+		thread_pool_delete(threads);
+	}
+	checkpoint_close(alone);
+}
+END_TEST
+
+/* sha256 of 701 x 300 values of seed 3 as the first tensor: Philox4x32-10 and the rounding written again in NumPy 2. */
+START_TEST(values_are_those_of_the_definition)
+{
+	char hash[SHA256_HEX_SIZE];
+	struct checkpoint *c = open_drawn(3);
+	const struct tensor *t = require(c, "a", 701, 300);
+	sha256_hex(t->data, t->size, hash);
+	ck_assert_str_eq(hash, "3156fa2b0cad8483f32945c18551b853199fa4a90809f6c54fa4a4292cede35d");
+	checkpoint_close(c);
+}
+END_TEST
+
 /* Tensors of one shape are not the same, and stay when a reader lets go of their memory. */
 START_TEST(values_stay)
 {
@@ -135,6 +173,8 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(all, matrices_have_their_variance);
 	tcase_add_test(all, vectors);
 	tcase_add_test(all, the_seed_decides);
+	tcase_add_test(all, threads_change_nothing);
+	tcase_add_test(all, values_are_those_of_the_definition);
 	tcase_add_test(all, values_stay);
 	tcase_add_test(all, refused);
 }

@@ -26,6 +26,31 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 	memcpy(out, state, sizeof(state));
 }
 
+void philox4x32_lanes(
+	uint64_t first, uint32_t third, uint32_t fourth, const uint32_t key[2], uint32_t out[4][PHILOX_LANES])
+{
+	uint32_t k0 = key[0], k1 = key[1];
+
+	for (uint64_t l = 0; l < PHILOX_LANES; l++) {
+		out[0][l] = (uint32_t)(first + l);
+		out[1][l] = (uint32_t)((first + l) >> 32);
+		out[2][l] = third;
+		out[3][l] = fourth;
+	}
+	for (int round = 0; round < 10; round++) {
+		for (int l = 0; l < PHILOX_LANES; l++) {
+			uint64_t a = (uint64_t)out[0][l] * UINT32_C(0xd2511f53);
+			uint64_t b = (uint64_t)out[2][l] * UINT32_C(0xcd9e8d57);
+			out[0][l] = (uint32_t)(b >> 32) ^ out[1][l] ^ k0;
+			out[1][l] = (uint32_t)b;
+			out[2][l] = (uint32_t)(a >> 32) ^ out[3][l] ^ k1;
+			out[3][l] = (uint32_t)a;
+		}
+		k0 += UINT32_C(0x9e3779b9);
+		k1 += UINT32_C(0xbb67ae85);
+	}
+}
+
 float philox_uniform(uint64_t seed, uint64_t position)
 {
 	uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), 0, 0};

@@ -7,6 +7,12 @@
 /* Philox4x32-10 (Salmon et al. 2011) of a 128-bit counter and a 64-bit key. */
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
+/* The same for many counters at once, for vectors: that of lane l is first + l in two words, then third and fourth. out:
+ * [word][lane]. */
+enum { PHILOX_LANES = 16 };
+void philox4x32_lanes(
+	uint64_t first, uint32_t third, uint32_t fourth, const uint32_t key[2], uint32_t out[4][PHILOX_LANES]);
+
 /* Uniform in [0, 1) with 24 bits, a pure function of (seed, position). */
 float philox_uniform(uint64_t seed, uint64_t position);
 

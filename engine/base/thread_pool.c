@@ -87,7 +87,7 @@ static void job_publish(struct thread_pool *pool)
 
 void thread_pool_run(struct thread_pool *pool, int count, thread_task *task, void *argument)
 {
-	if (pool->size == 1 || count <= 1) {
+	if (thread_pool_size(pool) == 1 || count <= 1) {
 		for (int i = 0; i < count; i++)
 			task(argument, i, 0);
 		return;
@@ -161,7 +161,7 @@ void thread_pool_delete(struct thread_pool *pool)
 
 int thread_pool_size(const struct thread_pool *pool)
 {
-	return pool->size;
+	return pool ? pool->size : 1;
 }
 
 int thread_count_default(void)

@@ -12,7 +12,9 @@ struct thread_pool *thread_pool_new(int threads, struct error *e);
 void thread_pool_delete(struct thread_pool *pool);
 int thread_pool_size(const struct thread_pool *pool);
 
-/* Calls task(argument, i, thread) for every i in [0, count), each once, and returns when all are done.
+/* Of all these a NULL pool is the caller's thread alone.
+ *
+ * Calls task(argument, i, thread) for every i in [0, count), each once, and returns when all are done.
  * thread is in [0, size): an index of scratch memory. Not reentrant; one thread owns the pool. */
 typedef void thread_task(void *argument, int i, int thread);
 void thread_pool_run(struct thread_pool *pool, int count, thread_task *task, void *argument);

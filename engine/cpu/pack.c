@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/number.h"
+#include "engine/base/thread_pool.h"
 
 /* data may be unaligned: values are copied byte-wise. */
 static void pack_panel(const struct host_matrix *m, int panel, uint8_t *out)
@@ -40,16 +41,18 @@ static void pack_scales(const struct host_matrix *m, const struct weight *w)
 				(size_t)(row % PANEL_ROWS)] = m->group_scales[(size_t)row * (size_t)groups + (size_t)g];
 }
 
-/* The kernels do not look for the NaN code, and a weight that is not a number answers nothing. */
-static int nan_refuse(const struct host_matrix *m, struct error *e)
+struct packing {
+	const struct host_matrix *m;
+	uint8_t *data;
+	size_t panel_bytes;
+};
+
+static void panel_task(void *argument, int panel, int thread)
 {
-	const uint8_t *codes = m->data;
-	size_t count = (size_t)m->rows * (size_t)m->columns;
-	for (size_t i = 0; m->format == WEIGHT_E4M3 && i < count; i++)
-		if ((codes[i] & 0x7f) == 0x7f)
-			return error_set(e, ERR_INPUT, "weight [%zu, %zu] is NaN in E4M3", i / (size_t)m->columns,
-				i % (size_t)m->columns);
-	return 0;
+	const struct packing *p = argument;
+
+	(void)thread;
+	pack_panel(p->m, panel, p->data + (size_t)panel * p->panel_bytes);
 }
 
 int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e)
@@ -58,7 +61,7 @@ int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, 
 
 	*out = (struct weight){
 		.format = m->format, .rows = m->rows, .columns = m->columns, .group = m->group, .parts = parts};
-	TRY(nan_refuse(m, e));
+	TRY(host_matrix_check(m, e)); /* the kernels do not look for the NaN code */
 	if (m->format == WEIGHT_E4M3)
 		scale_bytes = panels * PANEL_ROWS * sizeof(float);
 	else if (m->format == WEIGHT_INT4)
@@ -70,8 +73,8 @@ int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, 
 		weight_free_cpu(out);
 		return ERR_MEMORY;
 	}
-	for (size_t p = 0; p < panels; p++)
-		pack_panel(m, (int)p, (uint8_t *)out->data + p * bytes);
+	struct packing packing = {m, out->data, bytes};
+	thread_pool_run(m->threads, (int)panels, panel_task, &packing);
 	if (scale_bytes)
 		pack_scales(m, out);
 	return 0;

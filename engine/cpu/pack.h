@@ -37,7 +37,7 @@ static inline size_t panel_bytes(enum weight_format format, int columns)
 	return (size_t)((columns + step - 1) / step) * panel_step_bytes(format);
 }
 
-/* out->data and out->scales are fresh memory for weight_free_cpu. ERR_INPUT for the NaN code among E4M3 weights. */
+/* out->data and out->scales are fresh memory for weight_free_cpu. ERR_INPUT: host_matrix_check. */
 int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e);
 void weight_free_cpu(struct weight *w);
 

@@ -37,6 +37,7 @@ struct checkpoint {
 	struct gguf *gguf; /* NULL: a folder */
 	struct gguf_model gguf_model;
 	struct random_weights *random; /* NULL: the tensors are in files */
+	struct thread_pool *threads;   /* that draw them */
 };
 
 /* One line of the index: a tensor and the file that holds it. */
@@ -305,6 +306,11 @@ void checkpoint_close(struct checkpoint *c)
 	free(c);
 }
 
+void checkpoint_use_threads(struct checkpoint *c, struct thread_pool *threads)
+{
+	c->threads = threads;
+}
+
 const struct model_config *checkpoint_config(const struct checkpoint *c)
 {
 	return &c->config;
@@ -364,7 +370,7 @@ int checkpoint_require(struct checkpoint *c, const char *name, int64_t rows, int
 	struct entry *entry = find_entry(c, name);
 
 	if (c->random)
-		return random_weights_draw(c->random, name, rows, columns, out, e);
+		return random_weights_draw(c->random, c->threads, name, rows, columns, out, e);
 	print_shape(shape, rank, expected, sizeof(expected));
 	if (!entry)
 		return error_set(e, ERR_INPUT, "%s: tensor \"%s\" %s is missing",

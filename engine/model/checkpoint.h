@@ -10,6 +10,7 @@
 #include "engine/model/tensor.h"
 
 struct checkpoint;
+struct thread_pool;
 
 /* Opens a GGUF file (gguf_model.h), or a folder: config.json, generation_config.json where there is one, and
  * model.safetensors, or else the shards that model.safetensors.index.json names. Only files that the index names are
@@ -21,6 +22,9 @@ void checkpoint_close(struct checkpoint *c);
 /* A checkpoint that is not there: the model that a config.json describes, with weights drawn by the seed as they are
  * required (random_weights.h). It has no tensor that a model may have. */
 int checkpoint_random(const char *config_path, uint64_t seed, struct checkpoint **out, struct error *e);
+
+/* Random weights are drawn by these threads from here on; NULL: by the caller's alone, as at first. They change no bit. */
+void checkpoint_use_threads(struct checkpoint *c, struct thread_pool *threads);
 
 const struct model_config *checkpoint_config(const struct checkpoint *c);
 

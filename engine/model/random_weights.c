@@ -10,6 +10,9 @@
 
 #include "engine/base/number.h"
 #include "engine/base/rng.h"
+#include "engine/base/thread_pool.h"
+
+enum { PIECE = 1 << 16 /* values that a thread draws at a time, a multiple of BLOCK */ };
 
 struct drawn {
 	struct tensor tensor;
@@ -78,18 +81,50 @@ static uint16_t *map_new(struct random_weights *r, size_t size)
 	return memory;
 }
 
-/* Eight values of 16 bits come from each draw of the generator. */
-static void fill(uint16_t *values, uint64_t count, uint64_t seed, size_t number, float reach)
-{
-	const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+struct filling {
+	uint16_t *values;
+	uint64_t count, seed;
+	size_t number;
+	float reach;
+};
 
-	for (uint64_t i = 0; i < count; i += 8) {
-		uint32_t counter[4] = {(uint32_t)(i / 8), (uint32_t)(i / 8 >> 32), (uint32_t)number, 1}, bits[4];
-		philox4x32(counter, key, bits);
-		for (uint64_t j = 0; j < 8 && i + j < count; j++) {
-			uint32_t half = bits[j / 2] >> (j % 2 * 16) & 0xffffu;
-			values[i + j] = float_to_bf16(((float)half + 0.5f - 32768.0f) * (reach / 32768.0f));
+static uint16_t value_of(uint32_t half, float scale)
+{
+	return float_to_bf16(((float)(int32_t)half + 0.5f - 32768.0f) * scale);
+}
+
+enum { BLOCK = 8 * PHILOX_LANES };
+
+/* Eight values of 16 bits come from each draw of the generator. number: of the first draw. */
+static void block_draw(const struct filling *f, uint64_t number, uint16_t values[BLOCK])
+{
+	const uint32_t key[2] = {(uint32_t)f->seed, (uint32_t)(f->seed >> 32)};
+	uint32_t bits[4][PHILOX_LANES];
+	uint16_t of_word[8][PHILOX_LANES];
+	float scale = f->reach / 32768.0f;
+
+	philox4x32_lanes(number, (uint32_t)f->number, 1, key, bits);
+	for (int word = 0; word < 4; word++)
+		for (int l = 0; l < PHILOX_LANES; l++) {
+			of_word[2 * word][l] = value_of(bits[word][l] & 0xffffu, scale);
+			of_word[2 * word + 1][l] = value_of(bits[word][l] >> 16, scale);
 		}
+	for (int l = 0; l < PHILOX_LANES; l++)
+		for (int j = 0; j < 8; j++)
+			values[l * 8 + j] = of_word[j][l];
+}
+
+static void piece_fill(void *argument, int piece, int thread)
+{
+	const struct filling *f = argument;
+	uint16_t block[BLOCK];
+	uint64_t first = (uint64_t)piece * PIECE, end = f->count - first < PIECE ? f->count : first + PIECE;
+
+	(void)thread;
+	for (uint64_t i = first; i < end; i += BLOCK) {
+		uint64_t n = end - i < BLOCK ? end - i : BLOCK;
+		block_draw(f, i / 8, block);
+		memcpy(f->values + i, block, n * sizeof *block);
 	}
 }
 
@@ -112,8 +147,8 @@ static int room_make(struct random_weights *r, struct error *e)
 	return 0;
 }
 
-int random_weights_draw(struct random_weights *r, const char *name, int64_t rows, int64_t columns,
-	const struct tensor **out, struct error *e)
+int random_weights_draw(struct random_weights *r, struct thread_pool *threads, const char *name, int64_t rows,
+	int64_t columns, const struct tensor **out, struct error *e)
 {
 	uint64_t count = (uint64_t)rows * (uint64_t)(columns ? columns : 1);
 
@@ -132,7 +167,9 @@ int random_weights_draw(struct random_weights *r, const char *name, int64_t rows
 		for (uint64_t i = 0; i < count; i++)
 			d->values[i] = float_to_bf16(1.0f);
 	} else {
-		fill(d->values, count, r->seed, r->count, columns ? sqrtf(3.0f / (float)columns) : 0.02f);
+		struct filling f = {
+			d->values, count, r->seed, r->count, columns ? sqrtf(3.0f / (float)columns) : 0.02f};
+		thread_pool_run(threads, (int)((count + PIECE - 1) / PIECE), piece_fill, &f);
 	}
 	d->tensor = (struct tensor){.name = d->name,
 		.type = TENSOR_BF16,

@@ -15,7 +15,11 @@ static size_t row_groups(const struct host_matrix *m)
 
 static int share_alloc(struct weight_share *s, const struct host_matrix *whole, int rows, int columns, struct error *e)
 {
-	s->m = (struct host_matrix){.format = whole->format, .rows = rows, .columns = columns, .group = whole->group};
+	s->m = (struct host_matrix){.format = whole->format,
+		.rows = rows,
+		.columns = columns,
+		.group = whole->group,
+		.threads = whole->threads};
 	s->data = mem_calloc((size_t)rows, (size_t)columns * host_value_size(whole->format), e);
 	s->scales = whole->format == WEIGHT_E4M3 ? mem_calloc((size_t)rows, sizeof *s->scales, e) : NULL;
 	s->group_scales = whole->format == WEIGHT_INT4

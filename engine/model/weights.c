@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/base/file.h"
-#include "engine/base/quant.h"
+#include "engine/base/thread_pool.h"
+#include "engine/model/weight_read.h"
 #include "engine/model/weight_share.h"
 
-enum { MAX_FUSED = 3, NAME_SIZE = 160, ROW_UNIT = 32, ROWS_AT_ONCE = 512 };
+enum { NAME_SIZE = 160, ROW_UNIT = 32, ROWS_AT_ONCE = 512 /* of the embedding, for each thread */ };
 
 static const struct weight_scheme schemes[] = {
 	{"bf16", false, WEIGHT_BF16, 0, false},
@@ -33,130 +33,6 @@ const char *weight_scheme_names(void)
 }
 
 /* ---- matrices ---- */
-
-/* Matrices of the checkpoint that become one, row blocks in order. */
-struct fused {
-	const struct tensor *tensors[MAX_FUSED];
-	int count;
-	int rows, columns;
-};
-
-static int no_weights(const struct tensor *t, struct error *e)
-{
-	return error_set(e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
-}
-
-/* As stored: BF16 when every part is, else widened to f32 (exact for F16 and F32). */
-static enum weight_format stored_format(const struct fused *f)
-{
-	for (int i = 0; i < f->count; i++)
-		if (!tensor_is_bf16(f->tensors[i]))
-			return WEIGHT_F32;
-	return WEIGHT_BF16;
-}
-
-/* Rows of a tensor in its stored format, [n, columns]. What was read of the file leaves memory again. row: scratch of
- * one row. */
-static int read_rows(
-	const struct tensor *t, enum weight_format stored, int first, int n, float *row, void *out, struct error *e)
-{
-	size_t row_bytes = t->size / (size_t)t->shape[0];
-	int status = stored == WEIGHT_BF16 ? tensor_rows_to_bf16(t, first, n, row, out)
-					   : tensor_rows_to_float(t, first, n, out);
-
-	file_map_release(t->data + (size_t)first * row_bytes, (size_t)n * row_bytes);
-	return status < 0 ? no_weights(t, e) : 0;
-}
-
-/* *data: fresh memory that *m borrows. */
-static int matrix_as_stored(const struct fused *f, struct host_matrix *m, void **data, struct error *e)
-{
-	enum weight_format format = stored_format(f);
-	size_t row_bytes = (size_t)f->columns * host_value_size(format);
-	char *out = mem_calloc((size_t)f->rows, row_bytes, e);
-	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
-	int status = out && row ? 0 : ERR_MEMORY;
-
-	*data = out;
-	*m = (struct host_matrix){.format = format, .rows = f->rows, .columns = f->columns, .data = out};
-	for (int i = 0; i < f->count; i++) {
-		int rows = (int)f->tensors[i]->shape[0];
-		for (int first = 0; first < rows && status == 0; first += ROWS_AT_ONCE) {
-			int n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-			status = read_rows(f->tensors[i], format, first, n, row, out, e);
-			out += (size_t)n * row_bytes;
-		}
-	}
-	free(row);
-	return status;
-}
-
-struct quantized {
-	uint8_t *codes;         /* [rows, columns] */
-	float *scales;          /* E4M3 [rows] */
-	uint16_t *group_scales; /* INT4 [rows, groups] */
-	float *row;             /* [columns] scratch */
-};
-
-static void quantized_free(struct quantized *q)
-{
-	free(q->codes);
-	free(q->scales);
-	free(q->group_scales);
-	free(q->row);
-}
-
-static int quantize_row(const struct weight_scheme *scheme, const struct tensor *t, int row_in_tensor, int row,
-	int columns, struct quantized *q, struct error *e)
-{
-	uint8_t *codes = q->codes + (size_t)row * (size_t)columns;
-
-	if (tensor_rows_to_float(t, row_in_tensor, 1, q->row) < 0)
-		return no_weights(t, e);
-	float amax = row_amax(q->row, columns);
-	if (!isfinite(amax))
-		return error_set(e, ERR_INPUT,
-			"tensor %s: row %d holds a value that is not finite; it cannot be quantised to %s", t->name,
-			row_in_tensor, scheme->name);
-	if (scheme->format == WEIGHT_E4M3) {
-		q->scales[row] = e4m3_scale(amax);
-		e4m3_quantize_row(q->row, columns, q->scales[row], codes);
-	} else {
-		int groups = (columns + scheme->group - 1) / scheme->group;
-		int4_quantize_row(
-			q->row, columns, scheme->group, codes, q->group_scales + (size_t)row * (size_t)groups);
-	}
-	return 0;
-}
-
-static int matrix_quantize(const struct fused *f, const struct weight_scheme *scheme, struct host_matrix *m,
-	struct quantized *q, struct error *e)
-{
-	size_t rows = (size_t)f->rows, columns = (size_t)f->columns;
-	size_t groups =
-		scheme->format == WEIGHT_INT4 ? (columns + (size_t)scheme->group - 1) / (size_t)scheme->group : 0;
-	int row = 0;
-
-	q->codes = mem_calloc(rows, columns, e);
-	q->row = mem_calloc(columns, sizeof *q->row, e);
-	q->scales = mem_calloc(groups ? 1 : rows, sizeof *q->scales, e);
-	q->group_scales = mem_calloc(groups ? rows * groups : 1, sizeof *q->group_scales, e);
-	if (!q->codes || !q->row || !q->scales || !q->group_scales)
-		return ERR_MEMORY;
-	for (int i = 0; i < f->count; i++) {
-		for (int r = 0; r < (int)f->tensors[i]->shape[0]; r++)
-			TRY(quantize_row(scheme, f->tensors[i], r, row++, f->columns, q, e));
-		file_map_release(f->tensors[i]->data, f->tensors[i]->size);
-	}
-	*m = (struct host_matrix){.format = scheme->format,
-		.rows = f->rows,
-		.columns = f->columns,
-		.group = scheme->group,
-		.data = q->codes,
-		.scales = q->scales,
-		.group_scales = q->group_scales};
-	return 0;
-}
 
 /* Bytes of the format itself: what a checkpoint of that format would hold. */
 static uint64_t matrix_bytes(const struct host_matrix *m)
@@ -250,20 +126,17 @@ static int matrix_share(struct reader *r, const struct fused *f, const struct ho
 static int matrix_load(struct reader *r, const struct fused *f, const struct weight_scheme *scheme,
 	const struct division *d, struct places out, struct error *e)
 {
-	struct host_matrix m;
-	struct quantized q = {0};
-	void *stored = NULL;
-	int status = scheme->quantized ? matrix_quantize(f, scheme, &m, &q, e) : matrix_as_stored(f, &m, &stored, e);
+	struct weight_matrix w;
+	int status = weight_read(f, scheme, r->ranks->threads, &w, e);
 
 	if (status == 0) {
-		status = matrix_share(r, f, &m, d, &out, e);
+		status = matrix_share(r, f, &w.m, d, &out, e);
 		for (int rank = 0; rank < r->ranks->n; rank++)
 			((struct weight *)out.of[rank])->quantize_input = scheme->quantize_input;
-		r->weights->bytes += matrix_bytes(&m);
-		r->weights->parameters += (uint64_t)m.rows * (uint64_t)m.columns;
+		r->weights->bytes += matrix_bytes(&w.m);
+		r->weights->parameters += (uint64_t)w.m.rows * (uint64_t)w.m.columns;
 	}
-	quantized_free(&q);
-	free(stored);
+	weight_matrix_free(&w);
 	return status;
 }
 
@@ -290,7 +163,8 @@ static int read_vector(struct reader *r, const char *name, int n, float *out, st
 	const struct tensor *t;
 	TRY(checkpoint_require(r->checkpoint, name, n, 0, &t, e));
 	if (tensor_rows_to_float(t, 0, n, out) < 0)
-		return no_weights(t, e);
+		return error_set(
+			e, ERR_INPUT, "tensor %s: type %s holds no weights", t->name, tensor_type_name(t->type));
 	r->weights->bytes += t->size;
 	r->weights->parameters += t->count;
 	return 0;
@@ -413,11 +287,11 @@ static int load_ffn(struct reader *r, const struct model_config *c, struct error
 static int upload_embedding(struct reader *r, const struct fused *f, struct error *e)
 {
 	const struct weights_ranks *ranks = r->ranks;
-	enum weight_format format = stored_format(f);
+	enum weight_format format = fused_format(f);
 	size_t row_bytes = (size_t)f->columns * host_value_size(format);
-	char *piece = mem_calloc(ROWS_AT_ONCE, row_bytes, e);
-	float *row = mem_calloc((size_t)f->columns, sizeof *row, e);
-	int status = piece && row ? 0 : ERR_MEMORY;
+	int at_once = ROWS_AT_ONCE * thread_pool_size(ranks->threads);
+	char *piece = mem_calloc((size_t)(at_once < f->rows ? at_once : f->rows), row_bytes, e);
+	int status = piece ? 0 : ERR_MEMORY;
 
 	for (int rank = 0; rank < ranks->n && status == 0; rank++) {
 		struct backend *b = ranks->backends[rank];
@@ -425,16 +299,15 @@ static int upload_embedding(struct reader *r, const struct fused *f, struct erro
 		ranks->weights[rank]->embedding = b->ops->alloc(b, (size_t)f->rows * row_bytes, e);
 		status = ranks->weights[rank]->embedding ? 0 : ERR_MEMORY;
 	}
-	for (int first = 0; first < f->rows && status == 0; first += ROWS_AT_ONCE) {
-		int n = f->rows - first < ROWS_AT_ONCE ? f->rows - first : ROWS_AT_ONCE;
-		status = read_rows(f->tensors[0], format, first, n, row, piece, e);
+	for (int first = 0; first < f->rows && status == 0; first += at_once) {
+		int n = f->rows - first < at_once ? f->rows - first : at_once;
+		status = weight_read_rows(f, first, n, ranks->threads, piece, e);
 		for (int rank = 0; rank < ranks->n && status == 0; rank++)
 			ranks->backends[rank]->ops->upload(ranks->backends[rank],
 				(char *)ranks->weights[rank]->embedding + (size_t)first * row_bytes, piece,
 				(size_t)n * row_bytes);
 	}
 	free(piece);
-	free(row);
 	return status;
 }
 
@@ -466,7 +339,7 @@ static int load_embedding(struct reader *r, const struct model_config *c, struct
 	TRY(matrix_load(r, &head, &as_stored, &rows, MODEL(head), e));
 	if (!tied) {
 		uint64_t values = (uint64_t)c->vocab_size * (uint64_t)c->hidden_size;
-		w->bytes += values * host_value_size(stored_format(&embedding));
+		w->bytes += values * host_value_size(fused_format(&embedding));
 		w->parameters += values;
 	}
 	return upload_embedding(r, &embedding, e);

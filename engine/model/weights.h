@@ -63,6 +63,7 @@ struct weights_ranks {
 	struct model_weights *weights[COMM_MAX_RANKS];
 	struct backend *backends[COMM_MAX_RANKS];
 	int n;
+	struct thread_pool *threads; /* that read, quantise and pack; NULL: the caller's alone */
 };
 
 /* Reads everything, quantises whole rows, and packs for each rank its share. progress (may be NULL) is called with

@@ -306,12 +306,12 @@ static int check_pack_refused(struct error *e)
 		struct host_matrix matrix;
 		int parts;
 	} refused[] = {
-		{{WEIGHT_INT4, 1, 64, 48, e4m3, NULL, NULL}, 1},
-		{{WEIGHT_INT4, 1, 64, 0, e4m3, NULL, NULL}, 1},
-		{{WEIGHT_INT4, 1, 64, 64, int4, NULL, NULL}, 1},
-		{{WEIGHT_INT4, 1, 64, 64, e4m3 + 2, NULL, NULL}, 2},
-		{{WEIGHT_E4M3, 1, 64, 0, e4m3, NULL, NULL}, 1},
-		{{WEIGHT_BF16, 1, 32, 0, e4m3, NULL, NULL}, 2},
+		{{WEIGHT_INT4, 1, 64, 48, e4m3, NULL, NULL, NULL}, 1},
+		{{WEIGHT_INT4, 1, 64, 0, e4m3, NULL, NULL, NULL}, 1},
+		{{WEIGHT_INT4, 1, 64, 64, int4, NULL, NULL, NULL}, 1},
+		{{WEIGHT_INT4, 1, 64, 64, e4m3 + 2, NULL, NULL, NULL}, 2},
+		{{WEIGHT_E4M3, 1, 64, 0, e4m3, NULL, NULL, NULL}, 1},
+		{{WEIGHT_BF16, 1, 32, 0, e4m3, NULL, NULL, NULL}, 2},
 	};
 	for (const auto &r : refused) {
 		struct error expected;

@@ -153,11 +153,12 @@ static struct {
 	unsigned char *shared;
 	size_t shared_bytes;
 	bool failed;
-	cudaError_t last_error;
 	char message[512];
 	std::vector<std::pair<const void *, int>> allowed; /* dynamic shared memory above 48 KB */
 	int launches;
 } gpu;
+
+static thread_local cudaError_t last_error;
 
 static uint64_t random_next(void)
 {
@@ -180,7 +181,7 @@ static void fail(cudaError_t error, const char *format, ...)
 	if (gpu.failed)
 		return;
 	gpu.failed = true;
-	gpu.last_error = error;
+	last_error = error;
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(gpu.message, sizeof(gpu.message), format, arguments);
@@ -475,17 +476,22 @@ static std::vector<unsigned> block_order(unsigned n)
 	return order;
 }
 
-static bool configuration_allowed(const void *kernel, const dim3 &grid, const dim3 &block, size_t shared_bytes)
+static bool configuration_allowed(
+	const void *kernel, const dim3 &grid, const dim3 &block, size_t shared_bytes, cudaStream_t stream)
 {
 	size_t most = 48 * 1024;
 	for (const auto &a : gpu.allowed)
 		if (a.first == kernel)
 			most = (size_t)a.second;
 	const unsigned threads = block.x * block.y * block.z;
+	gpu.failed = false;
+	if (!cuda_on_cpu_stream_is_here(stream)) {
+		fail(cudaErrorInvalidResourceHandle, "a kernel for the stream of a device that is not in use");
+		return false;
+	}
 	if (threads > 0 && threads <= THREADS_MAX && threads % LANES == 0 && grid.x && grid.y && grid.y < 65536 &&
 		grid.z && grid.z < 65536 && shared_bytes <= most)
 		return true;
-	gpu.failed = false;
 	fail(cudaErrorInvalidConfiguration, "grid %u x %u x %u of %u threads with %zu bytes of shared memory", grid.x,
 		grid.y, grid.z, threads, shared_bytes);
 	return false;
@@ -517,9 +523,12 @@ static void grid_run(dim3 grid, dim3 block, size_t shared_bytes, const std::func
 void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
 	const std::function<void()> &thread)
 {
-	if (!configuration_allowed(kernel, grid, block, shared_bytes))
-		return;
-	gpu.launches++;
+	{
+		const std::lock_guard<std::mutex> lock(cuda_on_cpu_lock);
+		if (!configuration_allowed(kernel, grid, block, shared_bytes, stream))
+			return;
+		gpu.launches++;
+	}
 	cuda_on_cpu_stream_add(stream, [=] { grid_run(grid, block, shared_bytes, thread); });
 }
 
@@ -542,6 +551,7 @@ cudaError_t cuda_on_cpu_allow_shared(const void *kernel, int bytes)
 {
 	if (bytes > 227 * 1024)
 		return cudaErrorInvalidValue;
+	const std::lock_guard<std::mutex> lock(cuda_on_cpu_lock);
 	for (auto &a : gpu.allowed) {
 		if (a.first == kernel) {
 			a.second = bytes;
@@ -554,8 +564,8 @@ cudaError_t cuda_on_cpu_allow_shared(const void *kernel, int bytes)
 
 cudaError_t cudaGetLastError(void)
 {
-	const cudaError_t error = gpu.last_error;
-	gpu.last_error = cudaSuccess;
+	const cudaError_t error = last_error;
+	last_error = cudaSuccess;
 	return error;
 }
 
@@ -577,6 +587,7 @@ const char *cudaGetErrorString(cudaError_t error)
 	case cudaErrorStreamCaptureUnsupported:
 		return "operation not permitted when stream is capturing";
 	case cudaErrorInvalidConfiguration:
+	case cudaErrorInvalidResourceHandle:
 	case cudaErrorLaunchFailure:
 		break;
 	}

@@ -22,6 +22,17 @@ void cuda_on_cpu_seed(uint64_t seed);
 /* How many devices there are (1; -1: no driver), and how much memory may be allocated (all). */
 void cuda_on_cpu_device(int devices, size_t memory);
 
+/* Work of a stream, or of the graph that is captured from it, with a copy of what it is about. */
+struct cuda_on_cpu_stream;
+void cuda_on_cpu_stream_do(
+	struct cuda_on_cpu_stream *stream, void (*work)(const void *about), const void *about, size_t bytes);
+
+/* Work of a stream that may have to wait for another stream's: tried, under the stand-in's lock, until it says that it is
+ * done. Before that it may note that it was tried. */
+void cuda_on_cpu_stream_await(struct cuda_on_cpu_stream *stream, bool (*try_it)(void *argument), void *argument);
+/* What such work waits for has changed. */
+void cuda_on_cpu_streams_wake(void);
+
 /* So far: graphs launched, kernels launched by themselves or into a graph, times that the host waited for a stream. */
 int cuda_on_cpu_graph_launches(void);
 int cuda_on_cpu_kernel_launches(void);

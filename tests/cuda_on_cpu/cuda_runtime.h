@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <math.h>
+#include <mutex>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -200,9 +201,13 @@ static inline cuda_on_cpu_call<Parameters...> cuda_on_cpu_call_of(void (*kernel)
 	return {kernel};
 }
 
+/* Whatever is done on a device is done under this lock, and nothing else is asked of the stand-in meanwhile. */
+extern std::mutex cuda_on_cpu_lock;
 /* The stream's next piece of work: done now, later, or kept in a graph. */
 void cuda_on_cpu_stream_add(cudaStream_t stream, const std::function<void()> &work);
-/* Whether what may be done now or later is done now. */
+/* Whether its device is the calling thread's. */
+bool cuda_on_cpu_stream_is_here(cudaStream_t stream);
+/* Whether what may be done now or later is done now. Under the lock. */
 bool cuda_on_cpu_at_once(void);
 
 /* Runs all blocks to their end, or to the first error, when the stream comes to it. */

@@ -1,7 +1,8 @@
 /* Stands in for CUDA's header of this name: the calls of the host side that this project makes, for C and C++. The
  * default stream works at once. Work of other streams is done as late as it may (seed 0), at once (seed 1), or by
- * chance: when its stream or an event behind it is waited for, or memory is copied or given back. So a result that is
- * read too early, or memory that is written too early, shows. */
+ * chance: when its stream or an event behind it is waited for, or memory is copied or given back, or the stream holds as
+ * much as it can. So a result that is read too early, or memory that is written too early, shows. Each device is a
+ * thread's own to choose; a kernel for a stream of another is refused. */
 #ifndef ASSAY_TESTS_CUDA_ON_CPU_CUDA_RUNTIME_API_H
 #define ASSAY_TESTS_CUDA_ON_CPU_CUDA_RUNTIME_API_H
 
@@ -24,6 +25,7 @@ typedef enum cudaError {
 	cudaErrorInsufficientDriver = 35,
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
+	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorLaunchFailure = 719,
 	cudaErrorStreamCaptureUnsupported = 900,
 } cudaError_t;
@@ -39,7 +41,7 @@ struct cudaDeviceProp {
 	int major, minor, multiProcessorCount;
 };
 
-cudaError_t cudaGetDeviceCount(int *count); /* 1, or as cuda_on_cpu_devices says */
+cudaError_t cudaGetDeviceCount(int *count); /* 1, or as cuda_on_cpu_device says */
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);

@@ -1,8 +1,11 @@
-/* The host side of the stand-in: streams, events, graphs, memory. */
+/* The host side of the stand-in: devices, streams, events, graphs, memory. */
+#include <condition_variable>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <stdint.h>
 #include <stdlib.h>
+#include <thread>
 #include <time.h>
 #include <vector>
 
@@ -10,15 +13,22 @@
 #include "tests/cuda_on_cpu/cuda_runtime.h"
 
 typedef std::function<void()> work;
+typedef std::function<bool()> attempt; /* work that may have to wait: false, and nothing done, until it can */
+typedef std::unique_lock<std::mutex> lock_held;
+
+enum { QUEUE = 1024 /* work that a stream holds: who adds more waits for the device */ };
 
 struct cuda_on_cpu_graph {
 	std::vector<work> nodes;
 };
 
 struct cuda_on_cpu_stream {
-	std::vector<work> waiting;          /* oldest first */
+	int device;
+	std::deque<attempt> waiting;        /* oldest first */
 	struct cuda_on_cpu_graph *captured; /* NULL: not captured */
+	std::thread::id capturer;
 	bool capture_failed;
+	cudaError_t failed; /* of work that was done later; the next wait tells */
 };
 
 struct cuda_on_cpu_event {
@@ -27,24 +37,36 @@ struct cuda_on_cpu_event {
 	double time;
 };
 
+struct piece {
+	size_t bytes;
+	int device;
+};
+
+std::mutex cuda_on_cpu_lock;
+
 static struct {
 	std::vector<struct cuda_on_cpu_stream *> streams;
-	std::map<void *, size_t> device, pinned; /* bytes of each piece of memory */
-	size_t allocated;                        /* of the device's */
+	std::map<void *, piece> device, pinned;
+	size_t allocated; /* of all devices */
 	int n_devices;
 	size_t memory;
-	cudaError_t failed; /* of work that was done later; the next wait tells */
 	int graph_launches, waits;
-} host = {{}, {}, {}, 0, 1, SIZE_MAX, cudaSuccess, 0, 0};
+	std::condition_variable changed; /* what may let work go on that waits */
+	uint64_t done;                   /* pieces of work */
+} host = {{}, {}, {}, 0, 1, SIZE_MAX, 0, 0, {}, 0};
+
+static thread_local int current_device;
 
 void cuda_on_cpu_device(int devices, size_t memory)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	host.n_devices = devices;
 	host.memory = memory;
 }
 
 int cuda_on_cpu_graph_launches(void)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	return host.graph_launches;
 }
 
@@ -55,62 +77,136 @@ int cuda_on_cpu_waits(void)
 
 /* ---- streams ---- */
 
-static void stream_work(struct cuda_on_cpu_stream *stream)
+/* Does what can be done of a stream by now. Whether that was all. */
+static bool stream_advance(struct cuda_on_cpu_stream *stream)
 {
-	std::vector<work> todo;
-	todo.swap(stream->waiting);
-	for (const work &w : todo) {
-		w();
+	while (!stream->waiting.empty()) {
+		if (!stream->waiting.front()())
+			return false;
+		stream->waiting.pop_front();
+		host.done++;
 		const cudaError_t error = cudaGetLastError();
-		if (host.failed == cudaSuccess)
-			host.failed = error;
+		if (stream->failed == cudaSuccess)
+			stream->failed = error;
 	}
+	return true;
 }
 
-static cudaError_t failure_tell(void)
+/* Waits until all of a stream is done. What stands in front of what another stream waits for is done, too, as devices
+ * work by themselves. */
+static void stream_finish(struct cuda_on_cpu_stream *stream, lock_held *lock)
 {
-	const cudaError_t error = host.failed;
-	host.failed = cudaSuccess;
+	while (!stream_advance(stream)) {
+		const uint64_t before = host.done;
+		for (struct cuda_on_cpu_stream *other : host.streams)
+			if (!other->captured)
+				stream_advance(other);
+		if (host.done == before)
+			host.changed.wait(*lock);
+	}
+	host.changed.notify_all();
+}
+
+static cudaError_t failure_tell(struct cuda_on_cpu_stream *stream)
+{
+	const cudaError_t error = stream->failed;
+	stream->failed = cudaSuccess;
 	return error;
 }
 
-static cudaError_t all_work(void)
+/* Of the device in use. */
+static cudaError_t all_work(lock_held *lock)
 {
+	const std::vector<struct cuda_on_cpu_stream *> streams = host.streams;
+	cudaError_t first = cudaSuccess;
 	host.waits++;
-	for (struct cuda_on_cpu_stream *stream : host.streams)
-		stream_work(stream);
-	return failure_tell();
+	for (struct cuda_on_cpu_stream *stream : streams) {
+		if (stream->device != current_device)
+			continue;
+		stream_finish(stream, lock);
+		const cudaError_t error = failure_tell(stream);
+		first = first == cudaSuccess ? error : first;
+	}
+	return first;
 }
 
-/* Calls that wait, or that other streams would see, cannot be part of a graph. */
+/* Calls that wait, or that other streams would see, cannot be part of a graph; those of other threads can be made
+ * beside it. */
 static bool capture_breaks(void)
 {
 	bool broken = false;
 	for (struct cuda_on_cpu_stream *stream : host.streams) {
-		stream->capture_failed |= stream->captured != NULL;
-		broken |= stream->captured != NULL;
+		const bool own = stream->captured && stream->capturer == std::this_thread::get_id();
+		stream->capture_failed |= own;
+		broken |= own;
 	}
 	return broken;
 }
 
+static void stream_add(struct cuda_on_cpu_stream *stream, const attempt &a, lock_held *lock)
+{
+	if (stream->waiting.size() >= QUEUE)
+		stream_finish(stream, lock);
+	stream->waiting.push_back(a);
+	if (cuda_on_cpu_at_once())
+		stream_advance(stream);
+	host.changed.notify_all();
+}
+
+static attempt always(const work &w)
+{
+	return [=] {
+		w();
+		return true;
+	};
+}
+
+static void work_add(struct cuda_on_cpu_stream *stream, const work &w, lock_held *lock)
+{
+	if (!stream)
+		w();
+	else if (stream->captured)
+		stream->captured->nodes.push_back(w);
+	else
+		stream_add(stream, always(w), lock);
+}
+
 void cuda_on_cpu_stream_add(cudaStream_t stream, const work &w)
 {
-	if (!stream) {
-		w();
-		return;
-	}
-	if (stream->captured) {
-		stream->captured->nodes.push_back(w);
-		return;
-	}
-	stream->waiting.push_back(w);
-	if (cuda_on_cpu_at_once())
-		stream_work(stream);
+	lock_held lock(cuda_on_cpu_lock);
+	work_add(stream, w, &lock);
+}
+
+void cuda_on_cpu_stream_do(cudaStream_t stream, void (*done)(const void *about), const void *about, size_t bytes)
+{
+	const unsigned char *const first = static_cast<const unsigned char *>(about);
+	const std::vector<unsigned char> copy(first, first + bytes);
+	cuda_on_cpu_stream_add(stream, [=] { done(copy.data()); });
+}
+
+void cuda_on_cpu_stream_await(cudaStream_t stream, bool (*try_it)(void *argument), void *argument)
+{
+	lock_held lock(cuda_on_cpu_lock);
+	stream_add(
+		stream, [=] { return try_it(argument); }, &lock);
+}
+
+void cuda_on_cpu_streams_wake(void)
+{
+	const lock_held lock(cuda_on_cpu_lock);
+	host.changed.notify_all();
+}
+
+bool cuda_on_cpu_stream_is_here(cudaStream_t stream)
+{
+	return !stream || stream->device == current_device;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	*stream = new cuda_on_cpu_stream();
+	(*stream)->device = current_device;
 	host.streams.push_back(*stream);
 	return cudaSuccess;
 }
@@ -119,16 +215,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
 	if (!stream)
 		return cudaDeviceSynchronize();
-	if (capture_breaks())
+	lock_held lock(cuda_on_cpu_lock);
+	if (stream->captured || capture_breaks()) {
+		stream->capture_failed = true;
 		return cudaErrorStreamCaptureUnsupported;
+	}
 	host.waits++;
-	stream_work(stream);
-	return failure_tell();
+	stream_finish(stream, &lock);
+	return failure_tell(stream);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	stream_work(stream);
+	lock_held lock(cuda_on_cpu_lock);
+	stream_finish(stream, &lock);
 	for (size_t i = 0; i < host.streams.size(); i++)
 		if (host.streams[i] == stream)
 			host.streams.erase(host.streams.begin() + (ptrdiff_t)i);
@@ -137,9 +237,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	return cudaSuccess;
 }
 
+static cudaError_t device_finish(lock_held *lock)
+{
+	return capture_breaks() ? cudaErrorStreamCaptureUnsupported : all_work(lock);
+}
+
 cudaError_t cudaDeviceSynchronize(void)
 {
-	return capture_breaks() ? cudaErrorStreamCaptureUnsupported : all_work();
+	lock_held lock(cuda_on_cpu_lock);
+	return device_finish(&lock);
 }
 
 /* ---- events ---- */
@@ -160,19 +266,26 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+	lock_held lock(cuda_on_cpu_lock);
 	event->stream = stream;
 	event->reached = false;
-	cuda_on_cpu_stream_add(stream, [=] {
-		event->reached = true;
-		event->time = now();
-	});
+	work_add(
+		stream,
+		[=] {
+			event->reached = true;
+			event->time = now();
+		},
+		&lock);
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-	if (event->reached)
-		return cudaSuccess;
+	{
+		const lock_held lock(cuda_on_cpu_lock);
+		if (event->reached)
+			return cudaSuccess;
+	}
 	return cudaStreamSynchronize(event->stream);
 }
 
@@ -186,8 +299,9 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+	lock_held lock(cuda_on_cpu_lock);
 	if (!event->reached)
-		stream_work(event->stream);
+		stream_finish(event->stream, &lock);
 	delete event;
 	return cudaSuccess;
 }
@@ -196,16 +310,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	if (!stream || stream->captured)
 		return cudaErrorInvalidValue;
 	stream->captured = new cuda_on_cpu_graph();
+	stream->capturer = std::this_thread::get_id();
 	stream->capture_failed = false;
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
-	if (!stream->captured)
+	const lock_held lock(cuda_on_cpu_lock);
+	if (!stream->captured || stream->capturer != std::this_thread::get_id())
 		return cudaErrorInvalidValue;
 	*graph = stream->captured;
 	stream->captured = NULL;
@@ -224,9 +341,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
+	lock_held lock(cuda_on_cpu_lock);
 	host.graph_launches++;
-	for (const work &node : exec->nodes)
-		cuda_on_cpu_stream_add(stream, node);
+	const std::vector<work> nodes = exec->nodes;
+	work_add(
+		stream,
+		[=] {
+			for (const work &node : nodes)
+				node();
+		},
+		&lock);
 	return cudaSuccess;
 }
 
@@ -246,6 +370,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	*count = host.n_devices > 0 ? host.n_devices : 0;
 	if (host.n_devices < 0)
 		return cudaErrorInsufficientDriver;
@@ -254,13 +379,18 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaSetDevice(int device)
 {
-	return device >= 0 && device < host.n_devices ? cudaSuccess : cudaErrorInvalidDevice;
+	const lock_held lock(cuda_on_cpu_lock);
+	if (device < 0 || device >= host.n_devices)
+		return cudaErrorInvalidDevice;
+	current_device = device;
+	return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
 	static const char name[] = "no GPU: the CPU stands in";
-	if (cudaSetDevice(device) != cudaSuccess)
+	const lock_held lock(cuda_on_cpu_lock);
+	if (device < 0 || device >= host.n_devices)
 		return cudaErrorInvalidDevice;
 	*properties = {};
 	memcpy(properties->name, name, sizeof(name));
@@ -278,8 +408,9 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 /* ---- memory ---- */
 
-static cudaError_t memory_new(std::map<void *, size_t> *pieces, void **memory, size_t bytes)
+static cudaError_t memory_new(std::map<void *, piece> *pieces, void **memory, size_t bytes)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	if (capture_breaks())
 		return cudaErrorStreamCaptureUnsupported;
 	const bool of_device = pieces == &host.device;
@@ -288,23 +419,26 @@ static cudaError_t memory_new(std::map<void *, size_t> *pieces, void **memory, s
 	if (posix_memalign(memory, 256, bytes + !bytes) != 0)
 		return cudaErrorMemoryAllocation;
 	memset(*memory, 0xff, bytes);
-	(*pieces)[*memory] = bytes;
+	(*pieces)[*memory] = {bytes, current_device};
 	host.allocated += of_device ? bytes : 0;
 	return cudaSuccess;
 }
 
-/* Giving memory back waits for all work. */
-static cudaError_t memory_delete(std::map<void *, size_t> *pieces, void *memory)
+/* Giving memory back waits for all work of its device. */
+static cudaError_t memory_delete(std::map<void *, piece> *pieces, void *memory)
 {
+	lock_held lock(cuda_on_cpu_lock);
 	if (!memory)
 		return cudaSuccess;
-	const auto piece = pieces->find(memory);
-	if (piece == pieces->end())
+	const auto found = pieces->find(memory);
+	if (found == pieces->end())
 		return cudaErrorInvalidValue;
-	for (struct cuda_on_cpu_stream *stream : host.streams)
-		stream_work(stream);
-	host.allocated -= pieces == &host.device ? piece->second : 0;
-	pieces->erase(piece);
+	const std::vector<struct cuda_on_cpu_stream *> streams = host.streams;
+	for (struct cuda_on_cpu_stream *stream : streams)
+		if (stream->device == found->second.device)
+			stream_finish(stream, &lock);
+	host.allocated -= pieces == &host.device ? found->second.bytes : 0;
+	pieces->erase(found);
 	free(memory);
 	return cudaSuccess;
 }
@@ -334,13 +468,14 @@ static bool is_pinned(const void *at)
 	const auto behind = host.pinned.upper_bound(const_cast<void *>(at));
 	if (behind == host.pinned.begin())
 		return false;
-	const auto piece = std::prev(behind);
-	return static_cast<const char *>(at) < static_cast<const char *>(piece->first) + piece->second;
+	const auto found = std::prev(behind);
+	return static_cast<const char *>(at) < static_cast<const char *>(found->first) + found->second.bytes;
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind)
 {
-	const cudaError_t error = cudaDeviceSynchronize();
+	lock_held lock(cuda_on_cpu_lock);
+	const cudaError_t error = device_finish(&lock);
 	if (error == cudaSuccess && bytes > 0)
 		memcpy(to, from, bytes);
 	return error;
@@ -351,12 +486,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 	const void *const on_host = kind == cudaMemcpyHostToDevice ? from : to;
 	if (bytes == 0)
 		return cudaSuccess;
-	cuda_on_cpu_stream_add(stream, [=] { memcpy(to, from, bytes); });
+	lock_held lock(cuda_on_cpu_lock);
+	work_add(
+		stream, [=] { memcpy(to, from, bytes); }, &lock);
 	if (stream && kind != cudaMemcpyDeviceToDevice && !is_pinned(on_host)) {
 		if (stream->captured)
 			stream->capture_failed = true;
 		else
-			stream_work(stream);
+			stream_finish(stream, &lock);
 	}
 	return cudaSuccess;
 }
@@ -376,7 +513,8 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size
 
 cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 {
-	const cudaError_t error = cudaDeviceSynchronize();
+	lock_held lock(cuda_on_cpu_lock);
+	const cudaError_t error = device_finish(&lock);
 	memset(memory, value, bytes);
 	return error;
 }
