@@ -2,7 +2,6 @@
  * the guard keeps nothing is in the caches then, its code neither, and the misses one after the other take longer than the
  * check itself. Asked for together they take as long as a few. Nothing is decided here, and nothing is believed: where a
  * guess is wrong, only time is lost. */
-#include "engine/backend.h"
 #include "integrity/guard_state.h"
 
 enum { LINE = 64 }; /* bytes of a line of the caches */
