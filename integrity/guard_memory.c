@@ -1,5 +1,6 @@
 /* Memory of a guard's books: arrays one after the other in few large pages. A step reads so much between two checks that the
  * processor forgets where small pages are too, and to look one up costs more than to read from it. */
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -48,8 +49,10 @@ int guard_memory_take(struct guard_memory *m, const struct guard_array *arrays, 
 				e, ERR_MEMORY, "no memory for %zu x %zu bytes", arrays[i].count, arrays[i].size);
 		bytes += rounded(arrays[i].count * arrays[i].size, LINE);
 	}
-	if (bytes > (size_t)(m->end - m->at))
+	if (bytes > (size_t)(m->end - m->at)) {
+		assert(m->n_blocks < (int)(sizeof m->blocks / sizeof *m->blocks));
 		TRY(block_map(m, bytes, e));
+	}
 	for (size_t i = 0; i < n; i++) {
 		*arrays[i].array = m->at;
 		m->at += rounded(arrays[i].count * arrays[i].size, LINE);
