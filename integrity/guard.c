@@ -145,48 +145,41 @@ void guard_summary(const struct guard *guard, struct buf *out)
 static void guard_close(void *state)
 {
 	struct guard_state *s = state;
-	void *arrays[] = {s->tags, s->index_tags, s->holders, s->reported, s->listed, s->fill, s->parent_tags,
-		s->writers, s->sent_tags, s->tokens, s->soiled, s->layers, s->chain, s->rows, s->expected_tags,
-		s->expected_pages, s->lookup, s->row_of, s->row_numbers, s->n_used, s->first_bad, s->parked};
+	struct guard_memory memory = s->memory; /* s lies in it */
 
 	digest_close(s);
-	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-		free(arrays[i]);
-	free(s);
+	guard_memory_free(&memory);
 }
 
-/* The arrays by page that the level needs; one of `bytes` 0 is not allocated. */
-static int pages_open(struct guard_state *s, struct error *e)
+/* The state, and the arrays by page that the level needs: what a check of a batch reads comes first. */
+static int state_alloc(
+	const struct guard *g, const struct kv_guard_layout *layout, struct guard_state **out, struct error *e)
 {
-	size_t n = (size_t)s->layout.n_pages, slots = n * (size_t)s->layout.page_size;
-	bool pages = state_level(s) >= GUARD_PAGES, chain = state_level(s) >= GUARD_CHAIN;
-	struct {
-		void **array;
-		size_t count, size;
-		bool wanted;
-	} plan[] = {
-		{(void **)&s->tags, n, sizeof *s->tags, true},
-		{(void **)&s->index_tags, n, sizeof *s->index_tags, true},
-		{(void **)&s->holders, n, sizeof *s->holders, true},
-		{(void **)&s->reported, n, sizeof *s->reported, true},
-		{(void **)&s->listed, n, sizeof *s->listed, true},
-		{(void **)&s->soiled, n, sizeof *s->soiled, true},
-		{(void **)&s->fill, n, sizeof *s->fill, pages},
-		{(void **)&s->parent_tags, n, sizeof *s->parent_tags, pages},
-		{(void **)&s->writers, n, sizeof *s->writers, pages},
-		{(void **)&s->sent_tags, n, sizeof *s->sent_tags, pages},
-		{(void **)&s->tokens, slots, sizeof *s->tokens, pages},
-		{(void **)&s->layers, (size_t)layers_count(s), sizeof *s->layers, pages},
-		{(void **)&s->chain, slots, sizeof *s->chain, chain},
+	bool pages = g->options.level >= GUARD_PAGES, chain = g->options.level >= GUARD_CHAIN;
+	size_t n = (size_t)layout->n_pages, slots = n * (size_t)layout->page_size;
+	size_t layers = (size_t)layout->pool->n_ranks * (size_t)layout->n_layers;
+	struct guard_state s = {0}, *state;
+	const struct guard_array plan[] = {
+		{(void **)&state, 1, sizeof s},
+		{(void **)&s.layers, pages ? layers : 0, sizeof *s.layers},
+		{(void **)&s.tags, n, sizeof *s.tags},
+		{(void **)&s.holders, n, sizeof *s.holders},
+		{(void **)&s.fill, pages ? n : 0, sizeof *s.fill},
+		{(void **)&s.soiled, n, sizeof *s.soiled},
+		{(void **)&s.reported, n, sizeof *s.reported},
+		{(void **)&s.listed, n, sizeof *s.listed},
+		{(void **)&s.index_tags, n, sizeof *s.index_tags},
+		{(void **)&s.parent_tags, pages ? n : 0, sizeof *s.parent_tags},
+		{(void **)&s.writers, pages ? n : 0, sizeof *s.writers},
+		{(void **)&s.sent_tags, pages ? n : 0, sizeof *s.sent_tags},
+		{(void **)&s.tokens, pages ? slots : 0, sizeof *s.tokens},
+		{(void **)&s.chain, chain ? slots : 0, sizeof *s.chain},
 	};
 
-	for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
-		if (!plan[i].wanted)
-			continue;
-		*plan[i].array = mem_calloc(plan[i].count, plan[i].size, e);
-		if (!*plan[i].array)
-			return error_prefix(e, "guard of %d pages", s->layout.n_pages);
-	}
+	if (guard_memory_take(&s.memory, plan, sizeof plan / sizeof *plan, e) < 0)
+		return error_prefix(e, "guard of %d pages", layout->n_pages);
+	*state = s;
+	*out = state;
 	return 0;
 }
 
@@ -194,11 +187,11 @@ static int state_open(struct guard_state *s, struct error *e)
 {
 	const struct kv_pool *pool = s->layout.pool;
 
-	TRY(pages_open(s, e));
 	if (state_level(s) >= GUARD_PAGES) {
 		memcpy(s->layers, pool->layers, (size_t)layers_count(s) * sizeof *s->layers);
 		s->geometry = pool->geometry;
 	}
+	ahead_plan(s);
 	return state_level(s) >= GUARD_DIGEST ? digest_open(s, e) : 0;
 }
 
@@ -214,9 +207,7 @@ static int guard_open(void *context, const struct kv_guard_layout *layout, void 
 	if (layout->n_pages < 2 || layout->page_size < 1 || layout->n_layers < 1)
 		return error_set(e, ERR_USAGE, "the %s guard cannot cover %d pages of %d tokens and %d layers",
 			guard_level_name(g->options.level), layout->n_pages, layout->page_size, layout->n_layers);
-	s = mem_calloc(1, sizeof *s, e);
-	if (!s)
-		return ERR_MEMORY;
+	TRY(state_alloc(g, layout, &s, e));
 	s->guard = g;
 	s->layout = *layout;
 	s->pool_number = g->n_pools++ % 2;

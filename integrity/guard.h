@@ -89,10 +89,10 @@ struct guard {
 	struct kv_guard table; /* for engine_config.guard */
 	struct guard_options options;
 	int n_pools;
-	uint64_t ran[GUARD_CHECK_COUNT];   /* times that each check ran */
-	uint64_t fired[GUARD_CHECK_COUNT]; /* incidents of each */
+	uint64_t ran[GUARD_CHECK_COUNT]; /* times that each check ran */
 	uint64_t incidents;
-	uint64_t verified_steps; /* batches that were checked before they were published */
+	uint64_t verified_steps;           /* batches that were checked before they were published */
+	uint64_t fired[GUARD_CHECK_COUNT]; /* incidents of each */
 };
 
 /* The guard must not move, and must outlive the engines that it is handed to. */

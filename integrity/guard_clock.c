@@ -16,11 +16,27 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t elapsed_add(struct guard_clock *clock, uint64_t start)
+/* A call that is handed on. Where it goes is looked up before the clock starts: an engine without a clock looks a guard's
+ * functions up too, those of none as those of another, and what comes on top of that is the clock's. */
+struct call {
+	struct guard_clock *clock;
+	struct kv_guard inner;
+	void *state;
+	uint64_t start;
+};
+
+static struct call call_begin(const struct timed *t)
 {
-	uint64_t elapsed = now() - start;
-	clock->nanoseconds += elapsed;
-	clock->calls++;
+	struct call call = {.clock = t->clock, .inner = *t->clock->inner, .state = t->state};
+	call.start = now();
+	return call;
+}
+
+static uint64_t call_end(const struct call *call)
+{
+	uint64_t elapsed = now() - call->start;
+	call->clock->nanoseconds += elapsed;
+	call->clock->calls++;
 	return elapsed;
 }
 
@@ -50,10 +66,9 @@ static void timed_close(void *state)
 static int timed_verify(
 	void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, uint8_t *bad, struct error *e)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int status = t->clock->inner->verify(t->state, phase, batch, bad, e);
-	t->clock->verify_nanoseconds += elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int status = c.inner.verify(c.state, phase, batch, bad, e);
+	c.clock->verify_nanoseconds += call_end(&c);
 	return status;
 }
 
@@ -67,155 +82,137 @@ static struct kv_guard_transfer inner_transfer(const struct kv_guard_transfer *t
 
 static void timed_transfer_sent(void *state, const struct kv_guard_transfer *transfer)
 {
-	struct timed *t = state;
 	struct kv_guard_transfer inner = inner_transfer(transfer);
-	uint64_t start = now();
-	t->clock->inner->transfer_sent(t->state, &inner);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.transfer_sent(c.state, &inner);
+	call_end(&c);
 }
 
 static int timed_transfer_received(void *state, const struct kv_guard_transfer *transfer, struct error *e)
 {
-	struct timed *t = state;
 	struct kv_guard_transfer inner = inner_transfer(transfer);
-	uint64_t start = now();
-	int status = t->clock->inner->transfer_received(t->state, &inner, e);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int status = c.inner.transfer_received(c.state, &inner, e);
+	call_end(&c);
 	return status;
 }
 
 static int timed_reserve(void *state, int max_requests, int table_stride, struct error *e)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int result = t->clock->inner->reserve(t->state, max_requests, table_stride, e);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int result = c.inner.reserve(c.state, max_requests, table_stride, e);
+	call_end(&c);
 	return result;
 }
 
 static void timed_step_begin(void *state, uint64_t tick)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->step_begin(t->state, tick);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.step_begin(c.state, tick);
+	call_end(&c);
 }
 
 static void timed_scales_set(void *state, int layer, float k_scale, float v_scale)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->scales_set(t->state, layer, k_scale, v_scale);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.scales_set(c.state, layer, k_scale, v_scale);
+	call_end(&c);
 }
 
 static void timed_page_allocated(void *state, int32_t page, uint64_t request)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->page_allocated(t->state, page, request);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.page_allocated(c.state, page, request);
+	call_end(&c);
 }
 
 static void timed_page_freed(void *state, int32_t page, uint64_t request)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->page_freed(t->state, page, request);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.page_freed(c.state, page, request);
+	call_end(&c);
 }
 
 static void timed_page_mapped(void *state, uint64_t request, int logical, int32_t page)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->page_mapped(t->state, request, logical, page);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.page_mapped(c.state, request, logical, page);
+	call_end(&c);
 }
 
 static void timed_page_indexed(void *state, const struct kv_guard_key *key)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->page_indexed(t->state, key);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.page_indexed(c.state, key);
+	call_end(&c);
 }
 
 static void timed_page_unindexed(void *state, int32_t page)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->page_unindexed(t->state, page);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.page_unindexed(c.state, page);
+	call_end(&c);
 }
 
 static int timed_copy_begin(void *state, const struct kv_guard_copy *copy, struct error *e)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int result = t->clock->inner->copy_begin(t->state, copy, e);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int result = c.inner.copy_begin(c.state, copy, e);
+	call_end(&c);
 	return result;
 }
 
 static void timed_copy_end(void *state, const struct kv_guard_copy *copy)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->copy_end(t->state, copy);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.copy_end(c.state, copy);
+	call_end(&c);
 }
 
 static int timed_request_admitted(void *state, const struct kv_guard_admission *admission, struct error *e)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int result = t->clock->inner->request_admitted(t->state, admission, e);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int result = c.inner.request_admitted(c.state, admission, e);
+	call_end(&c);
 	return result;
 }
 
 static int timed_page_standing(void *state, uint64_t request, int logical, int32_t page)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int result = t->clock->inner->page_standing(t->state, request, logical, page);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int result = c.inner.page_standing(c.state, request, logical, page);
+	call_end(&c);
 	return result;
 }
 
 static void timed_request_released(void *state, uint64_t request)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->request_released(t->state, request);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.request_released(c.state, request);
+	call_end(&c);
 }
 
 static void timed_not_validated(void *state, enum kv_guard_phase phase, const struct kv_guard_batch *batch, int b)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->not_validated(t->state, phase, batch, b);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.not_validated(c.state, phase, batch, b);
+	call_end(&c);
 }
 
 static int timed_transfer_read(
 	void *state, enum kv_guard_phase phase, uint64_t request, const int32_t *pages, int n_tokens, struct error *e)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	int result = t->clock->inner->transfer_read(t->state, phase, request, pages, n_tokens, e);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	int result = c.inner.transfer_read(c.state, phase, request, pages, n_tokens, e);
+	call_end(&c);
 	return result;
 }
 
 static void timed_audit(void *state)
 {
-	struct timed *t = state;
-	uint64_t start = now();
-	t->clock->inner->audit(t->state);
-	elapsed_add(t->clock, start);
+	struct call c = call_begin(state);
+	c.inner.audit(c.state);
+	call_end(&c);
 }
 
 void guard_clock_init(struct guard_clock *clock, const struct kv_guard *inner)

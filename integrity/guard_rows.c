@@ -64,17 +64,19 @@ static int rows_alloc(struct guard_state *s, struct error *e)
 {
 	size_t n = (size_t)s->n_rows, entries = n * (size_t)s->stride, sequences = (size_t)s->most_sequences;
 
-	s->rows = mem_calloc(n, sizeof *s->rows, e);
-	s->expected_tags = mem_calloc(entries, sizeof *s->expected_tags, e);
-	s->expected_pages = mem_calloc(entries, sizeof *s->expected_pages, e);
-	s->lookup = mem_calloc((size_t)s->lookup_size, sizeof *s->lookup, e);
-	s->row_of = mem_calloc(sequences, sizeof *s->row_of, e);
-	s->row_numbers = mem_calloc(sequences, sizeof *s->row_numbers, e);
-	s->n_used = mem_calloc(sequences, sizeof *s->n_used, e);
-	s->first_bad = mem_calloc(sequences, sizeof *s->first_bad, e);
-	s->parked = mem_calloc(sequences, sizeof *s->parked, e);
-	if (!s->rows || !s->expected_tags || !s->expected_pages || !s->lookup || !s->row_of || !s->row_numbers ||
-		!s->n_used || !s->first_bad || !s->parked)
+	const struct guard_array plan[] = {
+		{(void **)&s->row_of, sequences, sizeof *s->row_of},
+		{(void **)&s->row_numbers, sequences, sizeof *s->row_numbers},
+		{(void **)&s->n_used, sequences, sizeof *s->n_used},
+		{(void **)&s->first_bad, sequences, sizeof *s->first_bad},
+		{(void **)&s->parked, sequences, sizeof *s->parked},
+		{(void **)&s->rows, n, sizeof *s->rows},
+		{(void **)&s->expected_pages, entries, sizeof *s->expected_pages},
+		{(void **)&s->expected_tags, entries, sizeof *s->expected_tags},
+		{(void **)&s->lookup, (size_t)s->lookup_size, sizeof *s->lookup},
+	};
+
+	if (guard_memory_take(&s->memory, plan, sizeof plan / sizeof *plan, e) < 0)
 		return error_prefix(e, "guard of %d requests of %d pages", s->n_rows, s->stride);
 	return 0;
 }

@@ -32,8 +32,8 @@ static struct view view_of(struct guard_state *s, const struct kv_guard_batch *b
 		.row = s->row_of[b]};
 }
 
-static void view_fire(const struct view *v, enum guard_check check, int64_t logical, int64_t page, uint64_t expected,
-	uint64_t actual, const char *what)
+static RARE void view_fire(const struct view *v, enum guard_check check, int64_t logical, int64_t page,
+	uint64_t expected, uint64_t actual, const char *what)
 {
 	guard_fire(v->s, v->row,
 		&(struct finding){check, v->moment, (int32_t)page, (int32_t)logical, expected, actual, what});
@@ -46,7 +46,7 @@ static const int32_t *table_of(const struct view *v)
 
 /* ---- tables ---- */
 
-static bool mapped_elsewhere(const struct view *v, int32_t page)
+static RARE bool mapped_elsewhere(const struct view *v, int32_t page)
 {
 	const int32_t *pages = row_pages(v->s, v->row);
 
@@ -57,7 +57,7 @@ static bool mapped_elsewhere(const struct view *v, int32_t page)
 }
 
 /* What is wrong with an entry, as verify_pages would say that it is bad; false: nothing. */
-static bool entry_explain(const struct view *v, int32_t logical)
+static RARE bool entry_explain(const struct view *v, int32_t logical)
 {
 	struct guard_state *s = v->s;
 	int room = v->batch->table_stride < s->stride ? v->batch->table_stride : s->stride;
@@ -128,7 +128,7 @@ static void tables_verify(
 		.page_size = page_size};
 
 	for (int b = 0; b < batch->n_sequences; b++) {
-		struct guard_row *row = row_find(s, batch->request[b]);
+		struct guard_row *row = row_again(s, batch->request[b], s->row_numbers[b]);
 		int64_t end = (int64_t)batch->first_position[b] + batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
 		int64_t used = end < 0 ? -1 : (end + page_size - 1) / page_size;
 		s->row_numbers[b] = row ? (int32_t)(row - s->rows) : 0;
@@ -257,7 +257,7 @@ static void tokens_check(const struct view *v)
 }
 
 /* The slot of the last token before position `end`, as the table says where it is, holds what was written for the request. */
-static void tail_check(const struct view *v, int end)
+static EVERY_STEP void tail_check(const struct view *v, int end)
 {
 	struct guard_state *s = v->s;
 	int page_size = s->layout.page_size, logical = (end - 1) / page_size;
@@ -418,7 +418,7 @@ static void sequence_commit(const struct view *v)
 
 /* Padding, and a sequence that is bad since the step ran: what it wrote beyond page 0 and the request's own pages belongs to
  * others, and is no longer what they wrote. */
-static void strays_commit(const struct view *v)
+static RARE void strays_commit(const struct view *v)
 {
 	const struct kv_guard_batch *batch = v->batch;
 	struct guard_state *s = v->s;
@@ -501,10 +501,12 @@ int guard_verify(
 	if (batch->n_sequences > s->most_sequences)
 		return error_set(e, ERR_DEVICE, "the %s guard was reserved for %d sequences, the batch has %d",
 			guard_level_name(state_level(s)), s->most_sequences, batch->n_sequences);
+	check_ahead(s, batch);
 	s->step = batch->step;
 	TRY(parts_check(s, batch, e));
 	if (publish)
 		answers_take(s, batch, bad);
+	batch_ahead(s, batch);
 	if (s->sealed && publish)
 		pages_sweep(s);
 	if (state_level(s) >= GUARD_PAGES)

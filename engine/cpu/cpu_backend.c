@@ -496,7 +496,7 @@ static void cpu_head_linear(struct backend *b, const struct head_linear_args *a)
 		head_linear_cpu(a, &kernels, scratch);
 }
 
-static void cpu_verify_pages(struct backend *b, const struct verify_pages_args *a)
+static __attribute__((hot)) void cpu_verify_pages(struct backend *b, const struct verify_pages_args *a)
 {
 	(void)b;
 	verify_pages_cpu(a);

@@ -33,7 +33,7 @@ static int32_t first_bad_page(const struct verify_pages_args *a, const struct ta
 	return row->used > row->room ? row->room : -1;
 }
 
-void verify_pages_cpu(const struct verify_pages_args *a)
+__attribute__((hot)) void verify_pages_cpu(const struct verify_pages_args *a)
 {
 	int expected_stride = a->expected_stride ? a->expected_stride : a->table_stride;
 
