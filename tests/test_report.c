@@ -493,7 +493,8 @@ END_TEST
 
 /* ---- Overhead ---- */
 
-START_TEST(overhead)
+/* Eight blocks of three arms. */
+static void overhead_put(struct store *s, int64_t variant)
 {
 	static const double off[] = {1012, 998, 1005, 1010, 995, 1003, 1008, 999};
 	static const double on[] = {1001, 990, 996, 1004, 985, 995, 997, 991};
@@ -506,9 +507,7 @@ START_TEST(overhead)
 	} arms[] = {{"pages", on, 2.5, "{\"cpu_us_per_token\": 204, \"latencies_ms\": [103, 1.03]}"},
 		{STORE_ARM_NONE, off, 0.5, "{\"cpu_us_per_token\": 200, \"latencies_ms\": [100, 1]}"},
 		{STORE_ARM_NULL, again, 0.5, "{}"}};
-	const char *path = fixture_path("x.db");
-	struct store *s = fixture_open(path);
-	int64_t run_id = fixture_begin(s, "c", false), variant = fixture_add_variant(s, "bf16/bf16");
+
 	for (int i = 0; i < 24; i++) {
 		struct store_measurement m = {.variant_id = variant,
 			.arm = arms[i % 3].arm,
@@ -522,6 +521,14 @@ START_TEST(overhead)
 			.detail = str_of(arms[i % 3].detail)};
 		CHECK_OK(store_measurement_put(s, &m, &test_error));
 	}
+}
+
+START_TEST(overhead)
+{
+	const char *path = fixture_path("x.db");
+	struct store *s = fixture_open(path);
+	int64_t run_id = fixture_begin(s, "c", false), variant = fixture_add_variant(s, "bf16/bf16");
+	overhead_put(s, variant);
 	struct report_data data = {0};
 	struct table_list list = {0};
 	struct buf out = {0};
