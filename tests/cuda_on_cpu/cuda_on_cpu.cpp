@@ -534,6 +534,7 @@ void cuda_on_cpu_launch(const void *kernel, dim3 grid, dim3 block, size_t shared
 
 int cuda_on_cpu_kernel_launches(void)
 {
+	const std::lock_guard<std::mutex> lock(cuda_on_cpu_lock);
 	return gpu.launches;
 }
 

@@ -33,7 +33,9 @@ struct cuda_on_cpu_stream {
 
 struct cuda_on_cpu_event {
 	struct cuda_on_cpu_stream *stream;
-	bool reached; /* what was recorded */
+	uint64_t
+		records; /* so far: the last one is meant, also where the device comes to an earlier one after it was made */
+	bool reached; /* it */
 	double time;
 };
 
@@ -72,6 +74,7 @@ int cuda_on_cpu_graph_launches(void)
 
 int cuda_on_cpu_waits(void)
 {
+	const lock_held lock(cuda_on_cpu_lock);
 	return host.waits;
 }
 
@@ -269,10 +272,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	lock_held lock(cuda_on_cpu_lock);
 	event->stream = stream;
 	event->reached = false;
+	const uint64_t record = ++event->records;
 	work_add(
 		stream,
 		[=] {
-			event->reached = true;
+			event->reached = event->records == record;
 			event->time = now();
 		},
 		&lock);
