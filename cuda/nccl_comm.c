@@ -259,6 +259,7 @@ static void nccl_destroy(struct comm *base)
 	struct group *g = end->group;
 
 	group_fail(g, base->rank, &left);
+	end_abort(end); /* whoever failed first may not have come to this end yet */
 	device_use(end->backend->device);
 	cudaStreamSynchronize(end->backend->stream);
 	cudaFree(end->tokens);

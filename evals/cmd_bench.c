@@ -115,21 +115,6 @@ static int run_begin(struct bench *b, struct engine *engine, struct error *e)
 
 /* ---- levels ---- */
 
-/* Requests that can never run are refused before anything is measured. */
-static int fit_check(const struct bench *b, const struct engine_facts *f, struct error *e)
-{
-	int64_t tokens = (int64_t)b->load.input + b->load.output - 1;
-
-	if (tokens > f->max_positions)
-		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens",
-			b->load.input, b->load.output, f->max_positions);
-	if ((uint64_t)tokens > f->kv_tokens || (uint64_t)b->load.input > f->prefill_kv_tokens)
-		return error_set(e, ERR_USAGE,
-			"--input %d --output %d: one request needs %lld tokens of KV cache; --kv-memory holds %llu",
-			b->load.input, b->load.output, (long long)tokens, (unsigned long long)f->kv_tokens);
-	return 0;
-}
-
 /* Some requests first, so that pages and scratch memory have been touched. */
 static int warm_up(struct engine *engine, const struct load *load, struct error *e)
 {
@@ -168,7 +153,7 @@ static int levels_run(struct bench *b, struct engine *engine, const char *varian
 	static const struct variant_counts none;
 	struct load load = b->load;
 
-	TRY(fit_check(b, engine_facts(engine), e));
+	TRY(load_check(&b->load, engine_facts(engine), e));
 	if (b->run_id == 0)
 		TRY(run_begin(b, engine, e));
 	TRY(variant_facts_put(b->store, engine, variant, &none, &b->guard.guard, variant_id, e));
@@ -181,7 +166,7 @@ static int levels_run(struct bench *b, struct engine *engine, const char *varian
 
 /* ---- residents ---- */
 
-/* The largest n for which that many fit, by running them. One at least does: fit_check. guess: where to begin; most:
+/* The largest n for which that many fit, by running them. One at least does: load_check. guess: where to begin; most:
  * no more than that. */
 static int residents_find(struct bench *b, struct engine *engine, int guess, int most, int *out, struct error *e)
 {

@@ -139,6 +139,9 @@ static int options_check(struct injection *j, struct error *e)
 	a->seed = o->seed;
 	if (a->exhaustive && a->n_types == 0)
 		return error_set(e, ERR_USAGE, "--exhaustive needs sites to break, and --sites is none");
+	if (a->n_types == 0 && a->n_levels == 1 && a->levels[0] == GUARD_NONE)
+		return error_set(e, ERR_USAGE,
+			"--sites none counts false alarms, and --guard none checks nothing: expected another level");
 	if (o->replay)
 		TRY(replay_parse(j, e));
 	else if (!o->has_seed)

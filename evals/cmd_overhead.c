@@ -241,7 +241,9 @@ static int arm_run(struct measuring *m, const char *variant, int arm, int block,
 	guard_clock_init(&clock, &guard.table);
 	config.guard = &clock.table;
 	TRY(engine_options_open(m->options, &config, &engine, e));
-	int status = variant_put(m, engine, config.variant.name, e);
+	int status = load_check(load, engine_facts(engine), e);
+	if (status == 0)
+		status = variant_put(m, engine, config.variant.name, e);
 	if (status == 0)
 		status = arm_measure(engine, &guard, &clock, load, out, e);
 	if (status == 0)

@@ -455,10 +455,13 @@ static void verdict_text(const struct campaign *c, struct buf *out)
 	int64_t steps = checked_steps(c), alarms = false_alarms(c);
 	struct interval bounds = exact_interval((double)alarms, (double)(steps > 0 ? steps : 1), 0.90);
 
-	buf_printf(out,
-		"%" PRId64 " false alarms in %" PRId64 " checked steps (at most %.2g a step, at 95%%); %" PRId64
-		" requests changed that have nothing to do with the fault\n",
-		alarms, steps, bounds.high, collateral(c));
+	if (steps > 0)
+		buf_printf(out,
+			"%" PRId64 " false alarms in %" PRId64 " checked steps (at most %.2g a step, at 95%%); ",
+			alarms, steps, bounds.high);
+	else
+		buf_append_text(out, "no guard checked a step; ");
+	buf_printf(out, "%" PRId64 " requests changed that have nothing to do with the fault\n", collateral(c));
 	if (unproved(c) > 0)
 		buf_printf(out, "%" PRId64 " runs in which a check of every step never ran\n", unproved(c));
 	buf_append_text(out,
@@ -489,12 +492,12 @@ static const char *first_check(const struct trial_facts *f)
 int inject_trial_text(const struct campaign *c, bool color, struct buf *out, struct error *e)
 {
 	static const char *const columns[] = {"run", "guard", "step", "outcome", "first check", "findings",
-		"wrong tokens left", "changed for nothing", "message"};
+		"wrong answers left", "late tokens", "changed for nothing", "message"};
 	const struct campaign_trial *t = &c->trials[0];
 	struct table table;
 
-	table_init(&table, "llrllrrrl");
-	table_header(&table, columns, 9);
+	table_init(&table, "llrllrrrrl");
+	table_header(&table, columns, 10);
 	for (int level = t->plan.type ? -1 : 0; level < c->options.n_levels; level++) {
 		const struct trial_facts *f = level < 0 ? &t->observed : &t->enforced[level];
 		table_add(&table, str_of(level < 0 ? "observed" : "enforced"));
@@ -504,6 +507,7 @@ int inject_trial_text(const struct campaign *c, bool color, struct buf *out, str
 			str_of(trial_outcome_name(level < 0 ? campaign_observed(t) : campaign_enforced(t, level))));
 		table_add(&table, str_of(first_check(f)));
 		table_printf(&table, "%d", f->incidents);
+		table_printf(&table, "%d", __builtin_popcount(f->wrong & ~f->failed));
 		table_printf(&table, "%d", f->late_tokens);
 		table_printf(&table, "%d", level < 0 ? 0 : trial_collateral(f, &t->observed));
 		table_add(&table, str_of(f->message));

@@ -117,6 +117,20 @@ static int loop_run(struct loop *l, struct error *e)
 	return 0;
 }
 
+int load_check(const struct load *load, const struct engine_facts *f, struct error *e)
+{
+	int64_t tokens = (int64_t)load->input + load->output - 1;
+
+	if (tokens > f->max_positions)
+		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens", load->input,
+			load->output, f->max_positions);
+	if ((uint64_t)tokens > f->kv_tokens || (uint64_t)load->input > f->prefill_kv_tokens)
+		return error_set(e, ERR_USAGE,
+			"--input %d --output %d: one request needs %lld tokens of KV cache; --kv-memory holds %llu",
+			load->input, load->output, (long long)tokens, (unsigned long long)f->kv_tokens);
+	return 0;
+}
+
 int load_run(struct engine *engine, const struct load *load, struct load_result *out, struct error *e)
 {
 	struct loop l = {.engine = engine, .load = load, .result = out};

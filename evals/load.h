@@ -39,6 +39,9 @@ struct load_result {
 /* Prompt number `number` of a load, of load->input ids below vocab. */
 void load_prompt(const struct load *load, uint64_t number, int vocab, int32_t *tokens);
 
+/* Requests that can never run are refused before anything is measured: ERR_USAGE. */
+int load_check(const struct load *load, const struct engine_facts *f, struct error *e);
+
 /* Runs a load on an engine that does nothing else. ERR_INTERRUPTED after a signal. *out is to be freed also after a
  * failure. */
 int load_run(struct engine *engine, const struct load *load, struct load_result *out, struct error *e);

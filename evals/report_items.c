@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "evals/model_path.h"
+#include "evals/suite_type.h"
 
 int report_items_init(struct report_items *items, const struct options *o, struct error *e)
 {
@@ -83,6 +84,23 @@ static void set_chat(const struct report_items *items, const struct answers *sid
 	options->system_instruction = text_of(chat, "system_instruction");
 }
 
+/* The file that an exam was read from, as its run names it; NULL for another suite, or where the run does not say. */
+static char *exam_file(struct str provenance, const char *suite)
+{
+	struct json_document *document = NULL;
+	char *path = NULL;
+	if (suite_type_find(suite) || json_parse(provenance, NULL, JSON_LAST_KEY_WINS, &document, NULL) < 0)
+		return NULL;
+	JSON_EACH (entry, json_get(json_root(document), "suites")) {
+		const struct json *name = json_get(entry, "name"), *files = json_get(entry, "files");
+		const struct json *file = json_is(files, JSON_ARRAY) ? files->child : NULL;
+		if (!path && json_is(name, JSON_STRING) && str_is(name->text, suite) && text_of(file, "path"))
+			path = strdup(text_of(file, "path"));
+	}
+	json_free(document);
+	return path;
+}
+
 /* The suite with those shots, opened once; NULL where it cannot be. */
 static const struct suite *find_suite(
 	struct report_items *items, const struct answers *side, const char *name, int fewshot, uint64_t seed)
@@ -99,11 +117,13 @@ static const struct suite *find_suite(
 	set_chat(items, side, &options);
 	struct suite *suite = NULL;
 	struct error e = {0};
-	if (suite_open(name, &options, &suite, &e) < 0) {
+	char *file = exam_file(side->run.provenance, name);
+	if (suite_open(file ? file : name, &options, &suite, &e) < 0) {
 		suite = NULL;
 		if (!items->first_error.code)
 			items->first_error = e;
 	}
+	free(file);
 	items->open[items->n_open].name = kept;
 	items->open[items->n_open].fewshot = fewshot;
 	items->open[items->n_open].seed = seed;

@@ -6,12 +6,19 @@
 
 #include "engine/base/json_strict.h"
 #include "evals/option_values.h"
+#include "evals/suite.h"
 
-/* A suite's stored name for one that was typed in any case; the typed one where there is none. */
+/* By its name in any case; an exam by its file, too. */
+static bool suite_is(const char *suite, const char *typed)
+{
+	return option_same_name(suite, typed) || str_is(suite_exam_name(typed), suite);
+}
+
+/* The stored name of a suite that was typed; NULL where there is none. */
 static const char *stored_name(const struct answers *a, const char *typed)
 {
 	for (size_t i = 0; i < a->n; i++)
-		if (option_same_name(a->rows[i].suite, typed))
+		if (suite_is(a->rows[i].suite, typed))
 			return a->rows[i].suite;
 	return NULL;
 }

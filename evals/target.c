@@ -201,7 +201,6 @@ static int submit_choice(struct target *t, struct flight *f, int choice, struct 
 		.logprobs_from = (int)from, /* the first token has nothing before it */
 		.rows = r->row,
 		.deadline = t->deadline};
-	f->answer.prompt_tokens += (int)n - !one_token;
 	TRY(engine_submit(t->engine, &request, &r->id, e));
 	f->n_requests++;
 	return 0;
@@ -229,7 +228,6 @@ static int submit_generate(struct target *t, struct flight *f, struct error *e)
 			.deadline = t->deadline};
 		status = engine_submit(t->engine, &r, &f->requests[0].id, e);
 		f->n_requests = status == 0;
-		f->answer.prompt_tokens = (int)(ids.count - cut);
 	}
 	engine_ids_free(&ids);
 	return status;
@@ -354,6 +352,7 @@ static bool result_take(struct target *t, struct engine_result *r, struct flight
 			continue;
 		if (f->answer.error.code == 0)
 			take_error(t, r, &f->answer.error);
+		f->answer.prompt_tokens += r->prompt_tokens;
 		f->answer.cached_tokens += r->cached_tokens;
 		f->answer.seconds = r->seconds > f->answer.seconds ? r->seconds : f->answer.seconds;
 		if (f->answer.item->kind == REQUEST_LOGLIKELIHOOD) {

@@ -389,7 +389,7 @@ static const struct fault_type types[] = {
 		"the second owner's allocation takes the first one's tag away", twice},
 	{"pool.alloc.duplicate", 4, FAULT_POOL_ALLOC, GUARD_PAGES,
 		"an allocation hands out a page that is held already", "sglang#38941",
-		"no tag changes: only the page's owner speaks against it", live_page},
+		"the page has its new holder's tag, and holds what the first one goes on writing", live_page},
 	{"copy_on_write.skipped", 4, FAULT_COPY_ON_WRITE, GUARD_PAGES,
 		"a partly matching page is shared and written instead of copied", "atlas#1193",
 		"the page has two holders when it is written: the write check", zero},

@@ -86,6 +86,21 @@ static RARE bool entry_explain(const struct view *v, int32_t logical)
 	return true;
 }
 
+static bool is_answer(int32_t first_bad)
+{
+	return first_bad >= -1 && first_bad != NO_ANSWER;
+}
+
+/* What verify_pages says counts, also where the host's copy of the table does not show it: the device may have read
+ * another, or could not check at all. */
+static RARE void answer_fire(const struct view *v, int32_t first_bad)
+{
+	if (!is_answer(first_bad) || !v->row)
+		view_fire(v, GUARD_EPOCH, -1, -1, v->batch->epoch, 0, "the check of the pages gave no answer");
+	else if (!entry_explain(v, first_bad))
+		view_fire(v, GUARD_TAG, first_bad, -1, 0, 0, "the device found another page than the table now holds");
+}
+
 /* The sequences cut the batch's tokens in parts, none empty: without that no sequence can even be withheld. */
 static int parts_check(struct guard_state *s, const struct kv_guard_batch *batch, struct error *e)
 {
@@ -290,19 +305,38 @@ static void padding_check(const struct view *v)
 			"a row of padding touches more than page 0");
 }
 
+/* The pages that a row of padding reads are pages, as at every level. */
+static bool padding_range_check(const struct view *v)
+{
+	const struct kv_guard_batch *batch = v->batch;
+	int64_t end = (int64_t)batch->first_position[v->b] + v->count;
+	int64_t used = (end + v->s->layout.page_size - 1) / v->s->layout.page_size, logical = 0;
+
+	if (!range_check(v))
+		return false;
+	while (logical < used && logical < batch->table_stride &&
+		(table_of(v)[logical] == 0 || page_inside(v->s, table_of(v)[logical])))
+		logical++;
+	if (logical == used)
+		return true;
+	view_fire(v, GUARD_BOUNDS, logical, -1, (uint64_t)used, (uint64_t)logical,
+		"a row of padding reads what is no page of the pool");
+	return false;
+}
+
 static void request_check(struct view *v, int32_t first_bad)
 {
 	struct guard_state *s = v->s;
 
 	check_ran(s, GUARD_TAG);
-	if (first_bad >= 0)
-		entry_explain(v, first_bad);
+	if (first_bad != -1)
+		answer_fire(v, first_bad);
 	if (state_level(s) < GUARD_PAGES)
 		return;
 	check_ran(s, GUARD_OWNER);
 	check_ran(s, GUARD_POSITION);
 	length_check(v);
-	fill_check(v, first_bad < 0);
+	fill_check(v, first_bad == -1);
 	writes_check(v);
 	if (state_level(s) < GUARD_CHAIN)
 		return;
@@ -317,7 +351,7 @@ static bool sequence_check(struct view *v, int32_t first_bad)
 	struct guard_state *s = v->s;
 
 	if (v->batch->request[v->b] == 0) {
-		if (state_level(s) >= GUARD_PAGES)
+		if (padding_range_check(v) && state_level(s) >= GUARD_PAGES)
 			padding_check(v);
 		return true;
 	}
@@ -353,14 +387,12 @@ static void table_explain_now(const struct view *v)
 		logical++;
 }
 
-/* A sequence that the device found bad before its reads, and parked; or that it said nothing of. */
-static void answer_take(const struct view *v, int32_t first_bad, bool parked)
+/* Of a sequence that the device found bad before its reads, and parked; or that it said nothing of. */
+static void answer_take(const struct view *v, int32_t first_bad)
 {
-	if (!parked)
-		view_fire(v, GUARD_EPOCH, -1, -1, v->batch->epoch, 0, "the check before the reads gave no answer");
-	else if (!table_explain(v, first_bad))
-		view_fire(v, GUARD_TAG, first_bad, -1, row_tags(v->s, v->row)[first_bad], 0,
-			"the device read another page, which is not in the table any more");
+	answer_fire(v, first_bad);
+	if (is_answer(first_bad) && v->row && state_level(v->s) >= GUARD_PAGES)
+		fill_check(v, false);
 }
 
 static void answers_take(struct guard_state *s, const struct kv_guard_batch *batch, uint8_t *bad)
@@ -368,11 +400,11 @@ static void answers_take(struct guard_state *s, const struct kv_guard_batch *bat
 	for (int b = 0; b < batch->n_sequences; b++) {
 		int32_t first_bad = s->first_bad[b];
 		bool late = s->deferred && !bad[b] && first_bad != -1;
-		s->parked[b] = late && s->row_of[b] && first_bad >= 0 && first_bad != NO_ANSWER;
+		s->parked[b] = late && s->row_of[b] && is_answer(first_bad);
 		if (!late)
 			continue;
 		struct view v = view_of(s, batch, GUARD_AT_READ, b);
-		answer_take(&v, first_bad, s->parked[b]);
+		answer_take(&v, first_bad);
 		bad[b] = 1;
 	}
 	s->deferred = false;

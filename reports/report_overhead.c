@@ -239,8 +239,9 @@ int report_overhead_table(const struct report_data *data, struct table_list *out
 	for (int i = 0; i < n; i++)
 		overhead_row(data, &rows[i], t);
 	buf_append_text(&t->note,
-		"Throughput with a guard against throughput without, in interleaved pairs: the mean of their "
-		"logarithms with its 95% t interval, against a budget of 1%. A/A: the interval of none against none at "
+		"Throughput with a guard against throughput without, in interleaved pairs: what is lost (of the change "
+		"that the command prints, the negative), by the mean of their logarithms with its 95% t interval, "
+		"against a budget of 1%. A/A: the interval of none against none at "
 		"the same point, which is what the measurement can resolve; where it reaches 1%, nothing is said of "
 		"the budget. CPU time: change of all threads' for a token of the answers, likewise. p95 latency: "
 		"change "

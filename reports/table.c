@@ -244,6 +244,18 @@ void table_csv_header(struct buf *out)
 	buf_append_text(out, "table,subject,row,column,value\r\n");
 }
 
+/* "overhead, %" without the unit: the cells below it keep the fraction. */
+static struct str csv_column(const struct report_table *t, const struct table_cell *column)
+{
+	static const char unit[] = ", %";
+	struct str name = table_cell_text(t, column);
+	size_t length = sizeof unit - 1;
+
+	if (name.length > length && memcmp(name.data + name.length - length, unit, length) == 0)
+		name.length -= length;
+	return name;
+}
+
 void table_csv(const struct report_table *t, const char *subject, struct buf *out)
 {
 	for (size_t i = 0; i < t->n_cells; i++) {
@@ -251,7 +263,7 @@ void table_csv(const struct report_table *t, const char *subject, struct buf *ou
 		buf_printf(out, "%s,", t->id);
 		csv_text(out, str_of(subject));
 		buf_printf(out, ",%zu,", i / (size_t)t->n_columns + 1);
-		csv_text(out, table_cell_text(t, column));
+		csv_text(out, csv_column(t, column));
 		buf_append_char(out, ',');
 		csv_cell(t, &t->cells[i], out);
 		buf_append_text(out, "\r\n");

@@ -52,7 +52,7 @@ void table_int(struct report_table *t, int64_t value);
 void table_number(struct report_table *t, double value, int digits); /* NaN: an empty cell */
 /* A p value, shown with four digits or as "<0.0001". */
 void table_p(struct report_table *t, double p);
-/* A fraction that is shown as percent or points; CSV keeps the fraction. */
+/* A fraction that is shown as percent or points; CSV keeps the fraction, and leaves ", %" out of the column's name. */
 void table_percent(struct report_table *t, double value, int digits);
 
 size_t table_rows(const struct report_table *t);

@@ -97,6 +97,8 @@ pack() {
 	if [ -e "$folder" ] && ! { [ -f "$folder/gpu_check.sh" ] && [ -d "$folder/lib" ]; }; then
 		rmdir "$folder" 2>/dev/null || fail "$folder exists, and was not packed by this script: expected a new folder"
 	fi
+	[ "$(readlink -f "$0")" != "$(readlink -f "$folder/gpu_check.sh")" ] ||
+		fail "$folder holds this very script: pack with the one in the source's tests folder"
 	grep -q cuda_on_gpu/cuda_cases "$build/build.ninja" ||
 		fail "$build has no CUDA backend with tests: configure it with -Dcuda=enabled -Dtests=enabled"
 	ninja -C "$build" assay tests/cuda_on_gpu/cuda_cases tests/cuda_on_gpu/cuda_compare

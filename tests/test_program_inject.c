@@ -256,6 +256,7 @@ static const struct {
 	{{.arguments = {"inject", "--sites", "M14"}}, {"--sites 'm14'", "M1 to M13"}},
 	{{.arguments = {"inject", "--sites", "all,pool.free"}}, {"--sites 'pool.free'", "--list"}},
 	{{.arguments = {"inject", "--sites", "none", "--exhaustive"}}, {"--exhaustive needs sites"}},
+	{{.arguments = {"inject", "--sites", "none", "--guard", "none"}}, {"--guard none checks nothing"}},
 	{{.arguments = {"inject", "--guard", "pages,strict"}}, {"'strict'", "tags"}},
 	{{.arguments = {"inject", "--trials", "0"}}, {"--trials", "1"}},
 	{{.arguments = {"inject", "--replay", "seed=1"}}, {"--replay", "workload="}},

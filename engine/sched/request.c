@@ -232,6 +232,12 @@ static void text_decode(struct result_owner *o, const struct request *r, const s
 	}
 }
 
+/* Tokens of the prompt that were read, each once. */
+static int prompt_read(const struct request *r)
+{
+	return r->n_seen < r->n_prompt ? r->n_seen : r->n_prompt;
+}
+
 struct engine_result *request_finish(struct request *r, const struct tokenizer *tokenizer, struct error *e)
 {
 	struct result_owner *o = mem_calloc(1, sizeof *o, e);
@@ -255,6 +261,7 @@ struct engine_result *request_finish(struct request *r, const struct tokenizer *
 		.top_logprobs = r->top_logprobs,
 		.top_ids = r->top_ids,
 		.top_values = r->top_values,
+		.prompt_tokens = prompt_read(r),
 		.cached_tokens = r->cached_tokens,
 		.preemptions = r->preemptions,
 		.token_seconds = r->token_seconds};
