@@ -8,7 +8,13 @@
 
 #include "engine/base/utf8.h"
 
-enum { MAX_PATTERN = 64 * 1024, MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 * 1024 }; /* MATCH_LIMIT: from each place */
+enum { MAX_PATTERN = 64 * 1024, HEAP_LIMIT_KIB = 64 * 1024 };
+
+/* MATCH_LIMIT: the steps back and forth from one place. SCAN_BYTES: as many of them are passed in the time of a step. */
+enum { MATCH_LIMIT = 1000000, FIRST_LIMIT = 4, SCAN_BYTES = 8 };
+
+/* What . means. */
+#define NO_LINE_END "[^\\n\\r\\x{2028}\\x{2029}]"
 
 /* WhiteSpace and LineTerminator of ECMA-262, and what they leave, as ranges of a class. Each ends with a range, behind
  * which a hyphen means itself. */
@@ -20,6 +26,8 @@ enum { MAX_PATTERN = 64 * 1024, MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 * 102
 struct ecma_pattern {
 	pcre2_code *code;
 	pcre2_match_context *context;
+	bool calls_back; /* else it was too large for that */
+	size_t reach;    /* the bytes that one step may pass */
 };
 
 /* ---- Translation ---- */
@@ -28,6 +36,9 @@ struct translator {
 	struct str source;
 	size_t at;
 	bool in_class;
+	bool repeats;   /* a part of it may pass any length of text */
+	size_t branch;  /* where the alternative began */
+	size_t longest; /* alternative so far */
 	struct buf *out;
 	struct error *e;
 };
@@ -109,13 +120,85 @@ static int translate_hex(struct translator *t, size_t from)
 	return 0;
 }
 
+/* The General_Category values of ECMA-262 by their long names and aliases, and the short names that PCRE2 knows. */
+static const struct category {
+	const char *name, *text;
+} categories[] = {
+	{"Cased_Letter", "LC"},
+	{"Close_Punctuation", "Pe"},
+	{"Combining_Mark", "M"},
+	{"Connector_Punctuation", "Pc"},
+	{"Control", "Cc"},
+	{"cntrl", "Cc"},
+	{"Currency_Symbol", "Sc"},
+	{"Dash_Punctuation", "Pd"},
+	{"Decimal_Number", "Nd"},
+	{"digit", "Nd"},
+	{"Enclosing_Mark", "Me"},
+	{"Final_Punctuation", "Pf"},
+	{"Format", "Cf"},
+	{"Initial_Punctuation", "Pi"},
+	{"Letter", "L"},
+	{"Letter_Number", "Nl"},
+	{"Line_Separator", "Zl"},
+	{"Lowercase_Letter", "Ll"},
+	{"Mark", "M"},
+	{"Math_Symbol", "Sm"},
+	{"Modifier_Letter", "Lm"},
+	{"Modifier_Symbol", "Sk"},
+	{"Nonspacing_Mark", "Mn"},
+	{"Number", "N"},
+	{"Open_Punctuation", "Ps"},
+	{"Other", "C"},
+	{"Other_Letter", "Lo"},
+	{"Other_Number", "No"},
+	{"Other_Punctuation", "Po"},
+	{"Other_Symbol", "So"},
+	{"Paragraph_Separator", "Zp"},
+	{"Private_Use", "Co"},
+	{"Punctuation", "P"},
+	{"punct", "P"},
+	{"Separator", "Z"},
+	{"Space_Separator", "Zs"},
+	{"Spacing_Mark", "Mc"},
+	{"Surrogate", "Cs"},
+	{"Symbol", "S"},
+	{"Titlecase_Letter", "Lt"},
+	{"Unassigned", "Cn"},
+	{"Uppercase_Letter", "Lu"},
+};
+
+/* A category by one of its names, or NULL. */
+static const struct category *category_of(struct str name, bool also_short)
+{
+	for (size_t i = 0; i < sizeof(categories) / sizeof(categories[0]); i++) {
+		if (str_is(name, categories[i].name) || (also_short && str_is(name, categories[i].text)))
+			return &categories[i];
+	}
+	return NULL;
+}
+
 static int translate_property(struct translator *t, size_t from)
 {
-	size_t end = str_find(t->source, str_of("}"), t->at);
+	static const char *const prefixes[] = {"gc=", "General_Category="};
+	size_t end = str_find(t->source, str_of("}"), t->at), skipped = 0;
 	if (peek(t, 0) != '{' || end == SIZE_MAX)
 		return refuse(t, from, "needs a property in braces");
-	buf_append(t->out, t->source.data + from, end + 1 - from);
+	struct str name = {t->source.data + t->at + 1, end - t->at - 1};
+	const char letter = t->source.data[from + 1];
 	t->at = end + 1;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]) && skipped == 0; i++)
+		skipped = str_starts_with(name, str_of(prefixes[i])) ? strlen(prefixes[i]) : 0;
+	const struct str value = {name.data + skipped, name.length - skipped};
+	const struct category *category = category_of(value, skipped > 0);
+	if (!category && skipped > 0)
+		return refuse(t, from, "names no General_Category");
+	if (category)
+		buf_printf(t->out, "\\%c{%s}", letter, category->text);
+	else if (str_is(name, "Assigned"))
+		buf_append_text(t->out, letter == 'p' ? "\\P{Cn}" : "\\p{Cn}");
+	else
+		buf_append(t->out, t->source.data + from, end + 1 - from);
 	return 0;
 }
 
@@ -134,6 +217,7 @@ static int translate_named_group(struct translator *t, size_t from)
 	size_t end = str_find(t->source, str_of(">"), t->at);
 	if (t->in_class || peek(t, 0) != '<' || end == SIZE_MAX)
 		return refuse(t, from, "needs the name of a group");
+	t->repeats = true;
 	buf_append(t->out, t->source.data + from, end + 1 - from);
 	t->at = end + 1;
 	return 0;
@@ -201,6 +285,7 @@ static int translate_escape(struct translator *t)
 	if ((unsigned char)c >= 0x80)
 		return refuse(t, from, "is no escape of ECMA-262");
 	if (c >= '1' && c <= '9') { /* \g{N}: no digit behind it belongs to the number */
+		t->repeats = true;
 		buf_printf(t->out, "\\g{%c", c);
 		for (; peek(t, 0) >= '0' && peek(t, 0) <= '9'; t->at++)
 			buf_append_char(t->out, peek(t, 0));
@@ -271,8 +356,15 @@ static int translate_quantifier(struct translator *t)
 		t->at++;
 		return refuse(t, from, "repeats a repetition");
 	}
+	t->repeats |= t->source.data[from] != '?';
 	buf_append(t->out, t->source.data + from, length);
 	return 0;
+}
+
+static void branch_end(struct translator *t)
+{
+	t->longest = t->at - t->branch > t->longest ? t->at - t->branch : t->longest;
+	t->branch = t->at;
 }
 
 static int translate_in_class(struct translator *t, char c)
@@ -311,8 +403,11 @@ static int translate_next(struct translator *t)
 			return 0;
 		}
 		break;
+	case '|':
+		branch_end(t);
+		break;
 	case '.':
-		buf_append_text(t->out, "[^\\n\\r\\x{2028}\\x{2029}]");
+		buf_append_text(t->out, NO_LINE_END);
 		t->at++;
 		return 0;
 	default:
@@ -323,15 +418,118 @@ static int translate_next(struct translator *t)
 	return 0;
 }
 
-int ecma_to_pcre2(struct str source, struct buf *out, struct error *e)
+/* ---- Runs of any character at the ends of a pattern ---- */
+
+/* A pattern is searched for: of X* at its beginning or end nothing is needed, and of X+ one X. Left in, each of its lengths
+ * would be tried from each place of the text. Where it belongs to one of several alternatives this holds for that one.
+ * Here: the length of such a run at the place, 0 when there is none; *one: what is needed of it. */
+static size_t any_run_length(const struct translator *t, const char **one)
 {
-	struct translator t = {.source = source, .out = out, .e = e};
-	if (source.length > MAX_PATTERN)
+	static const struct {
+		const char *source, *one;
+	} runs[] = {{".", NO_LINE_END}, {"[\\s\\S]", "(?s:.)"}, {"[\\S\\s]", "(?s:.)"}, {"[^]", "(?s:.)"}};
+	const struct str rest = {t->source.data + t->at, t->source.length - t->at};
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		size_t length = strlen(runs[i].source);
+		char mark = peek(t, length);
+		if (!str_starts_with(rest, str_of(runs[i].source)) || (mark != '*' && mark != '+'))
+			continue;
+		*one = mark == '*' ? "" : runs[i].one;
+		length += peek(t, length + 1) == '?' ? 2 : 1;
+		char next = peek(t, length);
+		return next == '*' || next == '+' || next == '?' || next == '{' ? 0 : length;
+	}
+	return 0;
+}
+
+static void translate_leading_runs(struct translator *t)
+{
+	const char *one = "";
+	for (size_t length; !one[0] && (length = any_run_length(t, &one)) > 0; t->at += length)
+		buf_append_text(t->out, one);
+}
+
+/* True when the pattern ended with a run: then the place is in no class, and in no group that is closed. */
+static bool translate_trailing_run(struct translator *t)
+{
+	const char *one = "";
+	size_t length = t->in_class ? 0 : any_run_length(t, &one);
+	if (length == 0 || t->at + length < t->source.length)
+		return false;
+	buf_append_text(t->out, one);
+	t->at += length;
+	return true;
+}
+
+static int translate(struct translator *t)
+{
+	if (t->source.length > MAX_PATTERN)
 		return error_set(
-			e, ERR_INPUT, "a pattern of %zu bytes, expected at most %d", source.length, MAX_PATTERN);
-	while (t.at < source.length)
-		TRY(translate_next(&t));
-	return buf_check(out, e);
+			t->e, ERR_INPUT, "a pattern of %zu bytes, expected at most %d", t->source.length, MAX_PATTERN);
+	translate_leading_runs(t);
+	while (t->at < t->source.length) {
+		if (!translate_trailing_run(t))
+			TRY(translate_next(t));
+	}
+	branch_end(t);
+	return buf_check(t->out, t->e);
+}
+
+/* ---- Compiling ---- */
+
+static pcre2_code *code_new(const struct buf *translated, uint32_t more_options, int *number)
+{
+	const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
+		PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C | more_options;
+	PCRE2_SIZE offset = 0;
+	return pcre2_compile((PCRE2_SPTR)buf_text(translated), translated->length, options, number, &offset, NULL);
+}
+
+static int compile(struct ecma_pattern *p, const struct translator *t)
+{
+	int number = 0;
+	p->reach = t->repeats ? SIZE_MAX : t->longest;
+	p->code = code_new(t->out, PCRE2_AUTO_CALLOUT, &number);
+	p->calls_back = p->code != NULL;
+	if (!p->code && number == PCRE2_ERROR_PATTERN_TOO_LARGE)
+		p->code = code_new(t->out, 0, &number);
+	if (!p->code) {
+		PCRE2_UCHAR reason[256];
+		pcre2_get_error_message(number, reason, sizeof(reason));
+		return error_set(t->e, ERR_INPUT, "pattern \"%.*s\": %s", STR_ARG(t->source), (const char *)reason);
+	}
+	p->context = pcre2_match_context_create(NULL);
+	if (!p->context)
+		return error_set(t->e, ERR_MEMORY, "out of memory: pattern \"%.*s\"", STR_ARG(t->source));
+	pcre2_set_match_limit(p->context, MATCH_LIMIT);
+	pcre2_set_heap_limit(p->context, HEAP_LIMIT_KIB);
+	return 0;
+}
+
+int ecma_pattern_new(struct str source, struct ecma_pattern **out, struct error *e)
+{
+	struct ecma_pattern *p = mem_calloc(1, sizeof(*p), e);
+	struct buf translated = {0};
+	struct translator t = {.source = source, .out = &translated, .e = e};
+	int status = p ? translate(&t) : ERR_MEMORY;
+	if (status == 0)
+		status = compile(p, &t);
+	buf_free(&translated);
+	if (status < 0) {
+		ecma_pattern_delete(p);
+		return status;
+	}
+	*out = p;
+	return 0;
+}
+
+void ecma_pattern_delete(struct ecma_pattern *p)
+{
+	if (!p)
+		return;
+	pcre2_match_context_free(p->context);
+	pcre2_code_free(p->code);
+	free(p);
 }
 
 /* ---- Matching ---- */
@@ -352,62 +550,49 @@ static int count_effort(pcre2_callout_block *block, void *data)
 	return *effort->work > 0 ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
-static int compile(struct ecma_pattern *p, struct str source, struct str translated, struct error *e)
+static int search_counted(const struct ecma_pattern *p, struct str text, pcre2_match_data *data, uint64_t *work)
 {
-	const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
-		PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT;
-	int number = 0;
-	PCRE2_SIZE offset = 0;
-	p->code = pcre2_compile((PCRE2_SPTR)(translated.data ? translated.data : ""), translated.length, options,
-		&number, &offset, NULL);
-	if (!p->code) {
-		PCRE2_UCHAR reason[256];
-		pcre2_get_error_message(number, reason, sizeof(reason));
-		return error_set(e, ERR_INPUT, "pattern \"%.*s\": %s", STR_ARG(source), (const char *)reason);
-	}
-	p->context = pcre2_match_context_create(NULL);
-	if (!p->context)
-		return error_set(e, ERR_MEMORY, "out of memory: pattern \"%.*s\"", STR_ARG(source));
-	pcre2_set_match_limit(p->context, MATCH_LIMIT);
-	pcre2_set_heap_limit(p->context, HEAP_LIMIT_KIB);
-	return 0;
+	struct effort effort = {.work = work};
+	PCRE2_SPTR subject = (PCRE2_SPTR)(text.data ? text.data : "");
+	pcre2_set_callout(p->context, count_effort, &effort);
+	return pcre2_match(p->code, subject, text.length, 0, 0, data, p->context);
 }
 
-int ecma_pattern_new(struct str source, struct ecma_pattern **out, struct error *e)
+/* What a step from each place where a match may start costs at most. */
+static uint64_t step_cost(const struct ecma_pattern *p, size_t length)
 {
-	struct ecma_pattern *p = mem_calloc(1, sizeof(*p), e);
-	struct buf translated = {0};
-	int status = p ? ecma_to_pcre2(source, &translated, e) : ERR_MEMORY;
-	if (status == 0)
-		status = compile(p, source, buf_str(&translated), e);
-	buf_free(&translated);
-	if (status < 0) {
-		ecma_pattern_delete(p);
-		return status;
-	}
-	*out = p;
-	return 0;
+	uint32_t options = 0, shortest = 0;
+	pcre2_pattern_info(p->code, PCRE2_INFO_ALLOPTIONS, &options);
+	pcre2_pattern_info(p->code, PCRE2_INFO_MINLENGTH, &shortest);
+	uint64_t places = (options & PCRE2_ANCHORED) || length < shortest ? 1 : length - shortest + 1;
+	return places * ((p->reach < length ? p->reach : length) / SCAN_BYTES + 1);
 }
 
-void ecma_pattern_delete(struct ecma_pattern *p)
+/* Without callbacks nobody counts: a few steps from each place are paid beforehand, then twice as many until they do. */
+static int search_paid(const struct ecma_pattern *p, struct str text, pcre2_match_data *data, uint64_t *work)
 {
-	if (!p)
-		return;
-	pcre2_match_context_free(p->context);
-	pcre2_code_free(p->code);
-	free(p);
+	const uint64_t cost = step_cost(p, text.length);
+	PCRE2_SPTR subject = (PCRE2_SPTR)(text.data ? text.data : "");
+	int found = PCRE2_ERROR_MATCHLIMIT;
+	for (uint32_t limit = FIRST_LIMIT; found == PCRE2_ERROR_MATCHLIMIT && limit <= MATCH_LIMIT; limit *= 2) {
+		if (*work / limit <= cost) {
+			*work = 0;
+			return PCRE2_ERROR_CALLOUT;
+		}
+		*work -= cost * limit;
+		pcre2_set_match_limit(p->context, limit);
+		found = pcre2_match(p->code, subject, text.length, 0, 0, data, p->context);
+	}
+	return found;
 }
 
 int ecma_pattern_found(const struct ecma_pattern *p, struct str text, uint64_t *work, struct error *e)
 {
-	PCRE2_SPTR subject = (PCRE2_SPTR)(text.data ? text.data : "");
-	struct effort effort = {.work = work};
 	/* it keeps what a search has needed: one for each search, so that many patterns do not add up */
 	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
 	if (!data)
 		return error_set(e, ERR_MEMORY, "out of memory for a pattern on a text of %zu bytes", text.length);
-	pcre2_set_callout(p->context, count_effort, &effort);
-	int found = pcre2_match(p->code, subject, text.length, 0, 0, data, p->context);
+	int found = p->calls_back ? search_counted(p, text, data, work) : search_paid(p, text, data, work);
 	pcre2_match_data_free(data);
 	if (found >= 0)
 		return 1;

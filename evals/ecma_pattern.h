@@ -16,10 +16,8 @@ int ecma_pattern_new(struct str source, struct ecma_pattern **out, struct error 
 void ecma_pattern_delete(struct ecma_pattern *p);
 
 /* 1 when the pattern is found anywhere in text (valid UTF-8), else 0. *work goes down by the steps of the search, about one
- * for each part of the pattern tried and each byte passed; ERR_LIMIT when it is used up. */
+ * for each part of the pattern tried and each byte passed (by a bound of them where the pattern is large); ERR_LIMIT when it
+ * is used up. */
 int ecma_pattern_found(const struct ecma_pattern *p, struct str text, uint64_t *work, struct error *e);
-
-/* The translation for PCRE2, with these options: UTF, DOLLAR_ENDONLY, ALLOW_EMPTY_CLASS, MATCH_UNSET_BACKREF. */
-int ecma_to_pcre2(struct str source, struct buf *out, struct error *e);
 
 #endif

@@ -272,6 +272,8 @@ static int read_children(struct json_schema *s, const struct schema_node *node, 
 	TRY(use_nodes_new(s, use, use->value->count));
 	if (form == FORM_PATTERN_MAP)
 		TRY(use_patterns_new(s, use, use->value->count));
+	if (use->keyword == SCHEMA_PROPERTIES)
+		TRY(schema_keys_init(&use->keys, use->value, use->value->count, s->e));
 	size_t i = 0;
 	JSON_EACH (child, use->value) {
 		char number[24];
@@ -446,6 +448,7 @@ static void node_delete(struct schema_node *node)
 		for (size_t p = 0; use->patterns && p < use->count; p++)
 			ecma_pattern_delete(use->patterns[p]);
 		free(use->patterns);
+		schema_keys_free(&use->keys);
 		free(use->nodes);
 	}
 	free(node->uses);

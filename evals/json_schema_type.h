@@ -6,6 +6,7 @@
 
 #include "evals/ecma_pattern.h"
 #include "evals/json_schema.h"
+#include "evals/schema_keys.h"
 
 /* In the order in which a schema's keywords are checked; the last one sees what the others have evaluated. */
 enum schema_keyword {
@@ -59,6 +60,7 @@ struct schema_use {
 	struct schema_node **nodes;     /* [count] of the subschemas, in the order of value; owned */
 	struct ecma_pattern **patterns; /* [count] pattern, patternProperties; owned */
 	size_t count;
+	struct schema_keys keys; /* of value: properties alone */
 };
 
 /* A schema: an object, or true or false. */

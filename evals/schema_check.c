@@ -7,6 +7,7 @@
 #include "engine/base/json_number.h"
 #include "engine/base/utf8.h"
 #include "evals/schema_memo.h"
+#include "evals/schema_unique.h"
 
 /* WORK counts bytes and members looked at, the steps of patterns, and what is kept in memory: a finding costs FINDING_WORK. */
 enum { WORK_LIMIT = 50000000, FINDING_WORK = 100, DEPTH_LIMIT = 2048 };
@@ -221,54 +222,13 @@ static int check_pattern(const struct frame *f, const struct schema_use *use)
 
 /* ---- Arrays ---- */
 
-static bool is_container(const struct json *value)
-{
-	return value->type == JSON_ARRAY || value->type == JSON_OBJECT;
-}
-
-/* A total order of scalars, in which equal ones are neighbours; containers come last, unordered. */
-static int compare_scalars(const void *a, const void *b)
-{
-	const struct json *x = *(const struct json *const *)a, *y = *(const struct json *const *)b;
-	if (x->type != y->type)
-		return x->type < y->type ? -1 : 1;
-	if (x->type == JSON_NUMBER)
-		return (int)json_number_compare(x, y);
-	if (x->type != JSON_STRING)
-		return 0;
-	if (x->text.length != y->text.length)
-		return x->text.length < y->text.length ? -1 : 1;
-	return memcmp(x->text.data, y->text.data, x->text.length);
-}
-
-/* 1 when two of the items are equal. Scalars next to each other, containers each with each. */
-static int any_equal(const struct frame *f, const struct json **items, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		size_t first = is_container(items[i]) ? 0 : i - 1;
-		for (size_t j = first; j < i; j++) {
-			int equal = equals(f, items[j], items[i]);
-			if (equal != 0)
-				return equal;
-		}
-	}
-	return 0;
-}
-
 static int check_unique(const struct frame *f, const struct schema_use *use)
 {
 	if (f->value->type != JSON_ARRAY || use->value->type == JSON_FALSE)
 		return 1;
-	TRY(spend(f->c, 32 * f->value->count));
-	const struct json **items = mem_calloc(f->value->count, sizeof(*items), f->c->e);
-	if (!items)
-		return ERR_MEMORY;
-	size_t n = 0;
-	JSON_EACH (item, f->value)
-		items[n++] = item;
-	qsort(items, n, sizeof(*items), compare_scalars);
-	int equal = any_equal(f, items, n);
-	free(items);
+	int equal = schema_any_equal(f->value, &f->c->work, f->c->e);
+	if (f->c->work == 0)
+		return spend(f->c, 1);
 	return equal < 0 ? equal : equal == 0 ? 1 : invalid(f, "uniqueItems", "two items are equal");
 }
 
@@ -326,28 +286,28 @@ static int check_contains(const struct frame *f, const struct schema_use *use)
 
 /* ---- Objects ---- */
 
-/* The member of that key and its place among the members; NULL: none. */
-static const struct json *member_find(const struct json *object, struct str key, size_t *index)
+/* The members of the instance by their keys, for that many look-ups. */
+static int keys_of(const struct frame *f, size_t look_ups, struct schema_keys *out)
 {
-	*index = 0;
-	JSON_EACH (member, object) {
-		if (!member->shadowed && str_equal(member->key, key))
-			return member;
-		(*index)++;
-	}
-	return NULL;
+	TRY(spend(f->c, schema_keys_work(f->value->count, look_ups)));
+	return schema_keys_init(out, f->value, look_ups, f->c->e);
 }
 
 static int check_required(const struct frame *f, const struct schema_use *use)
 {
 	if (f->value->type != JSON_OBJECT)
 		return 1;
-	TRY(spend(f->c, (uint64_t)use->value->count * f->value->count));
+	struct schema_keys keys;
+	struct schema_key key;
+	const struct json *missing = NULL;
+	TRY(keys_of(f, use->value->count, &keys));
 	JSON_EACH (name, use->value) {
-		if (!json_get_str(f->value, name->text))
-			return invalid(f, "required", "\"%.*s\" is missing", STR_ARG(name->text));
+		missing = schema_keys_find(&keys, name->text, &key) ? NULL : name;
+		if (missing)
+			break;
 	}
-	return 1;
+	schema_keys_free(&keys);
+	return missing ? invalid(f, "required", "\"%.*s\" is missing", STR_ARG(missing->text)) : 1;
 }
 
 static int check_dependent_required(const struct frame *f, const struct schema_use *use)
@@ -367,25 +327,32 @@ static int check_dependent_required(const struct frame *f, const struct schema_u
 	return 1;
 }
 
-static int check_properties(const struct frame *f, const struct schema_use *use)
+static int properties_check(const struct frame *f, const struct schema_use *use, const struct schema_keys *keys)
 {
-	if (f->value->type != JSON_OBJECT)
-		return 1;
-	TRY(spend(f->c, (uint64_t)use->value->count * (f->value->count + 1)));
 	size_t i = 0;
 	JSON_EACH (property, use->value) {
 		const struct schema_node *node = use->nodes[i++];
-		size_t index;
-		const struct json *member = node ? member_find(f->value, property->key, &index) : NULL;
-		if (!member)
+		struct schema_key key;
+		if (!node || !schema_keys_find(keys, property->key, &key))
 			continue;
-		int result = child_check(f, node, member, index);
+		int result = child_check(f, node, key.member, key.index);
 		if (result != 1)
 			return result;
 		if (f->seen)
-			f->seen[index] = true;
+			f->seen[key.index] = true;
 	}
 	return 1;
+}
+
+static int check_properties(const struct frame *f, const struct schema_use *use)
+{
+	struct schema_keys keys;
+	if (f->value->type != JSON_OBJECT)
+		return 1;
+	TRY(keys_of(f, use->value->count, &keys));
+	int result = properties_check(f, use, &keys);
+	schema_keys_free(&keys);
+	return result;
 }
 
 /* 1 when a key matches pattern i. */
@@ -422,8 +389,9 @@ static int is_named(const struct frame *f, struct str key)
 {
 	const struct schema_use *properties = schema_use_of(f->node, SCHEMA_PROPERTIES);
 	const struct schema_use *patterns = schema_use_of(f->node, SCHEMA_PATTERN_PROPERTIES);
-	TRY(spend(f->c, properties ? properties->value->count + 1 : 1));
-	if (properties && json_get_str(properties->value, key))
+	struct schema_key found;
+	TRY(spend(f->c, properties ? schema_keys_find_work(&properties->keys) : 1));
+	if (properties && schema_keys_find(&properties->keys, key, &found))
 		return 1;
 	for (size_t i = 0; patterns && i < patterns->count; i++) {
 		int result = key_matches(f, patterns, i, key);

@@ -87,6 +87,13 @@ static const struct {
 	{"{\"uniqueItems\": true}", "[1, true, \"1\", [1], [true], null, {\"a\": 1}, {\"a\": true}]", 1},
 	{"{\"uniqueItems\": true}", "[{\"a\": 1, \"b\": 2}, 5, {\"b\": 2.0, \"a\": 1}]", 0},
 	{"{\"uniqueItems\": true}", "[0, -0.0]", 0},
+	{"{\"uniqueItems\": true}", "[1, 2, 1.0]", 0},
+	{"{\"uniqueItems\": true}", "[[1, {\"a\": 100}], 2, [1, {\"a\": 1e2}]]", 0},
+	{"{\"uniqueItems\": true}", "[{\"a\": 1, \"a\": 2}, {\"a\": 2}]", 0},
+	{"{\"uniqueItems\": true}", "[{\"a\": 1, \"b\": 2}, {\"a\": 2, \"b\": 1}, [1, 2], [2, 1]]", 1},
+	{"{\"uniqueItems\": true}", "[\"\", null, 0, false, [], {}, [[]], [{}], \"0\"]", 1},
+	{"{\"uniqueItems\": true}", "[9007199254740993, 9007199254740992]", 1},
+	{"{\"uniqueItems\": true}", "[]", 1},
 	/* references */
 	{"{\"$ref\": \"#/$defs/n~1m~0o%25\", \"$defs\": {\"n/m~o%\": {\"type\": \"null\"}}}", "null", 1},
 	{"{\"$ref\": \"#here\", \"$defs\": {\"a\": {\"$anchor\": \"here\", \"type\": \"null\"}}}", "1", 0},
@@ -255,6 +262,57 @@ START_TEST(references_are_bounded)
 }
 END_TEST
 
+/* Many members against many names take no product of them. */
+static const struct {
+	int left_out, wrong; /* of the members; -1: none */
+	const char *extra, *why;
+} large_objects[] = {
+	{-1, -1, "", ""},
+	{4999, -1, "", "required: \"k4999\" is missing"},
+	{-1, 2500, "", "/k2500: type: string is not integer"},
+	{-1, -1, ", \"k5000\": 1", "additionalProperties: \"k5000\" is not allowed"},
+};
+
+START_TEST(large_objects_are_judged)
+{
+	enum { MEMBERS = 5000 };
+	struct buf schema = {0}, instance = {0}, why = {0};
+	buf_append_text(&schema, "{\"properties\": {\"k\": true");
+	buf_append_text(&instance, "{\"k\": 1");
+	for (int i = 0; i < MEMBERS; i++) {
+		buf_printf(&schema, ", \"k%d\": {\"type\": \"integer\"}", i);
+		if (i != large_objects[_i].left_out)
+			buf_printf(&instance, ", \"k%d\": %s", i, i == large_objects[_i].wrong ? "\"\"" : "1");
+	}
+	buf_append_text(&schema, "}, \"additionalProperties\": false, \"required\": [\"k\"");
+	for (int i = 0; i < MEMBERS; i++)
+		buf_printf(&schema, ", \"k%d\"", i);
+	buf_append_text(&schema, "]}");
+	buf_printf(&instance, "%s}", large_objects[_i].extra);
+	int result = judge(buf_text(&schema), buf_text(&instance), &why);
+	ck_assert_msg(result == !large_objects[_i].why[0], "%d: %s", result, test_error.message);
+	ck_assert_str_eq(buf_text(&why), large_objects[_i].why);
+	buf_free(&schema);
+	buf_free(&instance);
+	buf_free(&why);
+}
+END_TEST
+
+START_TEST(many_items_are_compared)
+{
+	enum { ITEMS = 3000 };
+	struct buf items = {0};
+	for (int i = 0; i < ITEMS; i++)
+		buf_printf(&items, "%s{\"id\": %d, \"name\": \"n\", \"at\": [%d, null]}", i ? ", " : "[", i, i % 7);
+	buf_append_text(&items, "]");
+	ck_assert_int_eq(judge("{\"uniqueItems\": true}", buf_text(&items), NULL), 1);
+	items.length--;
+	buf_append_text(&items, ", {\"at\": [3, null], \"name\": \"n\", \"id\": 10.0}]");
+	ck_assert_int_eq(judge("{\"uniqueItems\": true}", buf_text(&items), NULL), 0);
+	buf_free(&items);
+}
+END_TEST
+
 START_TEST(says_why)
 {
 	struct buf why = {0};
@@ -341,6 +399,73 @@ static const struct {
 	{"(", "", -1},
 	{"*a", "", -1},
 	{"a{99999}", "", -1},
+	/* runs of any character at the ends */
+	{".*cat.*", "a cat sat", 1},
+	{".*cat.*", "a dog sat", 0},
+	{".*cat.*", "dog\ncat", 1},
+	{".*?cat.*?", "cat", 1},
+	{".+cat", "cat", 0},
+	{".+cat", "\ncat", 0},
+	{".+cat", "a\nacat", 1},
+	{"cat.+", "a cat", 0},
+	{"cat.+?", "cat\n", 0},
+	{"cat.+", "cats", 1},
+	{"[\\s\\S]*cat[\\s\\S]*", "\n\ncat\n", 1},
+	{"[\\s\\S]+cat[\\s\\S]+", "cat\n", 0},
+	{"[\\s\\S]+cat[\\s\\S]+", "\ncat\n", 1},
+	{"[^]+?cat", "\ncat", 1},
+	{".*.+cat", "cat", 0},
+	{".*.+cat", "acat", 1},
+	{".*(?<=a)b", "ab", 1},
+	{".*^a", "ba", 0},
+	{".+^a", "aa", 0},
+	{"a$.*", "ab", 0},
+	{".*a|b", "b", 1},
+	{".*a|b", "c", 0},
+	{".+a|b", "b", 1},
+	{"a|b.+", "b", 0},
+	{"^a|.*b$", "cb", 1},
+	{"(^a.*)b", "acb", 1},
+	{"^(.*)\\1$", "abab", 1},
+	{"^[.*]+$", ".*", 1},
+	{"^a[.*", ".*", -1},
+	{"^[^]*$", "\n", 1},
+	{"^a\\.*$", "a..", 1},
+	{"^a\\.*", "b.", 0},
+	{"a\\\\.*", "a", 0},
+	{"a\\\\.*", "a\\", 1},
+	{"^(a.*)$", "ab", 1},
+	{"(a.*", "a", -1},
+	{".**", "", -1},
+	{".*?+", "", -1},
+	{"^$|.*", "a", 1},
+	{".*", "", 1},
+	{".+", "", 0},
+	{".+", "\n", 0},
+	{".+.+", "a", 0},
+	{".+.+", "ab", 1},
+	/* properties by all of their names */
+	{"^\\p{Letter}\\P{Letter}$",
+		"\xc3\xa9"
+		"1",
+		1},
+	{"^\\p{Uppercase_Letter}\\p{Lowercase_Letter}$", "Aa", 1},
+	{"^\\p{Cased_Letter}+$", "Aa", 1},
+	{"^\\p{gc=LC}$", "\xd7\x90", 0},
+	{"^\\p{gc=Lu}$", "a", 0},
+	{"^\\p{General_Category=Letter}$", "a", 1},
+	{"^\\p{General_Category=Decimal_Number}$", "\xd9\xa3", 1},
+	{"^\\p{gc=Latin}$", "a", -1},
+	{"^\\p{gc=}$", "a", -1},
+	{"^[\\p{punct}\\p{digit}]+$", "1!", 1},
+	{"^\\p{cntrl}$", "\n", 1},
+	{"^\\p{Assigned}\\P{Assigned}$", "a\xcd\xb8", 1},
+	{"^[^\\p{Assigned}]$", "a", 0},
+	{"^\\p{Any}$", "\n", 1},
+	{"^\\p{ASCII}\\P{ASCII}$", "a\xc3\xa9", 1},
+	{"^\\p{Script=Greek}\\p{sc=Greek}\\p{scx=Greek}$", "\xce\xb1\xce\xb1\xce\xb1", 1},
+	{"^\\p{Alphabetic}$", "a", 1},
+	{"^\\p{Letters}$", "a", -1},
 };
 
 /* From each place anew: n^2 steps in all, though few from one place. */
@@ -376,6 +501,94 @@ START_TEST(finds_patterns)
 }
 END_TEST
 
+/* Each long name of a category compiles, and as a class of its own. */
+START_TEST(knows_categories)
+{
+	static const char names[] =
+		"Letter Cased_Letter Uppercase_Letter Lowercase_Letter Titlecase_Letter Modifier_Letter Other_Letter "
+		"Mark "
+		"Combining_Mark Nonspacing_Mark Spacing_Mark Enclosing_Mark Number Decimal_Number Letter_Number "
+		"Other_Number Punctuation Connector_Punctuation Dash_Punctuation Open_Punctuation Close_Punctuation "
+		"Initial_Punctuation Final_Punctuation Other_Punctuation Symbol Math_Symbol Currency_Symbol "
+		"Modifier_Symbol "
+		"Other_Symbol Separator Space_Separator Line_Separator Paragraph_Separator Other Control Format "
+		"Surrogate "
+		"Private_Use Unassigned punct digit cntrl ";
+	int count = 0;
+	for (const char *name = names, *end; (end = strchr(name, ' ')) != NULL; name = end + 1, count++) {
+		struct buf pattern = {0};
+		struct ecma_pattern *p = NULL;
+		buf_printf(&pattern, "\\p{%.*s}[\\P{gc=%.*s}]", (int)(end - name), name, (int)(end - name), name);
+		CHECK_OK(ecma_pattern_new(buf_str(&pattern), &p, &test_error));
+		ecma_pattern_delete(p);
+		buf_free(&pattern);
+	}
+	ck_assert_int_eq(count, 42);
+}
+END_TEST
+
+/* head, n times the unit, tail */
+struct repeated {
+	const char *head, *unit;
+	int n;
+	const char *tail;
+};
+
+static struct buf repeated_text(const struct repeated *r)
+{
+	struct buf out = {0};
+	buf_append_text(&out, r->head);
+	for (int i = 0; i < r->n; i++)
+		buf_append_text(&out, r->unit);
+	buf_append_text(&out, r->tail);
+	return out;
+}
+
+/* What json_schema_check allows for all of a value. */
+enum { PLENTY = 50000000 };
+
+/* Large patterns and long texts: found, not found, or more work than is bounded. */
+static const struct {
+	struct repeated pattern, text;
+	int found;
+} searches[] = {
+	{{"^(", "Africa/Abidjan|", 598, "Etc/UTC)$"}, {"Etc/UTC", "", 0, ""}, 1},
+	{{"^(", "Africa/Abidjan|", 598, "Etc/UTC)$"}, {"Etc/UTC+", "", 0, ""}, 0},
+	{{"(", "Africa/Abidjan|", 598, "Etc/UTC)"}, {"", "lorem Africa/Abidja ", 500, "Etc/UTC"}, 1},
+	{{"^([0-9a-f]{2}){1,1024}$", "", 0, ""}, {"", "a0", 1024, ""}, 1},
+	{{"^([0-9a-f]{2}){1,1024}$", "", 0, ""}, {"", "a0", 1025, ""}, 0},
+	{{"^[^,]+(,[^,]+){0,2000}$", "", 0, ""}, {"abc", ",abc", 2000, ""}, 1},
+	{{"^[^,]+(,[^,]+){0,2000}$", "", 0, ""}, {"abc", ",abc", 2001, ""}, 0},
+	{{"", "a", 8209, "b"}, {"", "a", 9000, "b"}, 1},
+	{{"", "a", 8209, "b"}, {"", "a", 9000, ""}, 0},
+	{{"", "a", 8209, "b"}, {"", "a", 8208, "b"}, 0},
+	{{"(a+)+$|", "x", 8300, ""}, {"", "a", 40, "b"}, ERR_LIMIT},
+	{{"a*[bc]|", "x", 8300, ""}, {"", "a", 100000, ""}, ERR_LIMIT},
+	{{".*cat.*", "", 0, ""}, {"", "lorem ca t ", 8000, ""}, 0},
+	{{".*cat.*", "", 0, ""}, {"", "lorem ca t ", 8000, "cat"}, 1},
+	{{"[\\s\\S]*cat[\\s\\S]*", "", 0, ""}, {"", "lorem ca t\n", 8000, ""}, 0},
+	{{".*[A-Z]{2}.*", "", 0, ""}, {"", "lorem Ipsum ", 8000, ""}, 0},
+	{{".+@.+\\..+", "", 0, ""}, {"", "lorem. ipsum ", 7000, "@"}, 0},
+	{{".+@.+\\..+", "", 0, ""}, {"", "lorem ipsum ", 8000, "a@b.c"}, 1},
+	{{".*(TODO|FIXME).*", "", 0, ""}, {"", "lorem ipsum TO ", 7000, ""}, 0},
+	{{"(a+)+$", "", 0, ""}, {"", "a", 20000, "b"}, ERR_LIMIT},
+};
+
+START_TEST(searches_large_patterns_and_texts)
+{
+	struct buf pattern = repeated_text(&searches[_i].pattern), text = repeated_text(&searches[_i].text);
+	struct ecma_pattern *p = NULL;
+	uint64_t work = PLENTY;
+	CHECK_OK(ecma_pattern_new(buf_str(&pattern), &p, &test_error));
+	int found = ecma_pattern_found(p, buf_str(&text), &work, &test_error);
+	ck_assert_msg(found == searches[_i].found, "%d, expected %d (%s)", found, searches[_i].found,
+		found < 0 ? test_error.message : "");
+	ecma_pattern_delete(p);
+	buf_free(&pattern);
+	buf_free(&text);
+}
+END_TEST
+
 /* ---- Lines ---- */
 
 START_TEST(rescores_lines)
@@ -408,9 +621,13 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(single, says_why, 0, COUNT(reasons));
 	tcase_add_loop_test(single, doubling_takes_no_longer, 0, COUNT(doublings));
 	tcase_add_test(single, references_are_bounded);
+	tcase_add_loop_test(single, large_objects_are_judged, 0, COUNT(large_objects));
+	tcase_add_test(single, many_items_are_compared);
 	tcase_add_test(single, names_what_it_refuses);
 	tcase_add_test(single, rescores_lines);
 	TCase *ecma = test_case(suite, "patterns", 0);
 	tcase_add_loop_test(ecma, finds_patterns, 0, COUNT(patterns));
 	tcase_add_test(ecma, searches_are_bounded);
+	tcase_add_test(ecma, knows_categories);
+	tcase_add_loop_test(ecma, searches_large_patterns_and_texts, 0, COUNT(searches));
 }
