@@ -317,8 +317,8 @@ int harness_sums_check(const struct harness_sums *s, int64_t documents, const st
 				sum->name, sum->documents, documents);
 		if (!json_is(reported, JSON_NUMBER) || !isfinite(json_double(reported)))
 			return error_set(e, ERR_INPUT,
-				"\"%.200s\" is %.*s in the results, expected a number: every sample holds it", sum->name,
-				STR_ARG(text_of(reported)));
+				"\"%.200s\" is %.*s in the results, expected a number: every sample holds it",
+				sum->name, STR_ARG(text_of(reported)));
 		if (harness_aggregation_of(task, metric) != HARNESS_OTHER)
 			TRY(check_sum(sum, results, reported, found, e));
 	}

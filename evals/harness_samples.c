@@ -161,9 +161,9 @@ static int check_value(const struct row *r, struct str metric, const struct json
 		(json_is(value, JSON_NUMBER) && isfinite(json_double(value))) ||
 		(how == HARNESS_MEAN_OF_NUMBERS && json_is(value, JSON_ARRAY)))
 		return 0;
-	return error_set(e, ERR_INPUT, "document %" PRId64 ": \"%.*s\" is %s%s%.*s, expected a number, as its mean is taken",
-		r->sample.doc_id, STR_ARG(metric), json_type_name(value), value->text.length ? " " : "",
-		STR_ARG(value->text));
+	return error_set(e, ERR_INPUT,
+		"document %" PRId64 ": \"%.*s\" is %s%s%.*s, expected a number, as its mean is taken", r->sample.doc_id,
+		STR_ARG(metric), json_type_name(value), value->text.length ? " " : "", STR_ARG(value->text));
 }
 
 static void append_value(struct buf *out, const struct json *value)
@@ -337,13 +337,12 @@ static int check_lines(const char *path, const struct place *first, size_t n_fir
 		path, first->doc_id, n_first, next->doc_id, n);
 }
 
-int harness_samples_each(const char *path, const struct harness_task *task, int64_t variant_id, store_visit_sample *visit,
-	void *context, int64_t *documents, struct error *e)
+int harness_samples_each(const char *path, const struct harness_task *task, int64_t variant_id,
+	store_visit_sample *visit, void *context, int64_t *documents, struct error *e)
 {
 	struct buf text = {0};
 	struct places places = {0};
-	struct row row = {.task = task,
-		.sample = {.variant_id = variant_id, .suite = task->suite, .task = task->name}};
+	struct row row = {.task = task, .sample = {.variant_id = variant_id, .suite = task->suite, .task = task->name}};
 	int status = file_read(path, &text, e);
 
 	*documents = 0;

@@ -10,7 +10,7 @@
  * under one filter, filters that disagree about the document, an item with several answers (repeats), a hash that is none
  * or not that of the prompt, a document that some filter leaves out, a value that is no number where a mean is made of it.
  * *documents counts the documents. */
-int harness_samples_each(const char *path, const struct harness_task *task, int64_t variant_id, store_visit_sample *visit,
-	void *context, int64_t *documents, struct error *e);
+int harness_samples_each(const char *path, const struct harness_task *task, int64_t variant_id,
+	store_visit_sample *visit, void *context, int64_t *documents, struct error *e);
 
 #endif

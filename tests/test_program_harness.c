@@ -249,11 +249,12 @@ static const char *group_copy(const char *subtasks, const char *group)
 	size_t first = str_find(buf_str(&lines), str_of("\n"), 0);
 	size_t second = str_find(buf_str(&lines), str_of("\n"), first + 1);
 	overwrite(path_in(folder, "samples_b_" TIME ".jsonl"), lines.data, second + 1);
-	buf_append_text(&results, "{\"results\": {\"a\": {\"acc,none\": 0.6666666666666666, \"acc_norm,none\": 1.0},"
-				  " \"b\": {\"acc,none\": 0.5, \"acc_norm,none\": 1.0}, ");
+	buf_append_text(&results,
+		"{\"results\": {\"a\": {\"acc,none\": 0.6666666666666666, \"acc_norm,none\": 1.0},"
+		" \"b\": {\"acc,none\": 0.5, \"acc_norm,none\": 1.0}, ");
 	buf_append_text(&results, group);
-	buf_append_text(
-		&results, "}, \"n-samples\": {\"a\": {\"effective\": 3}, \"b\": {\"effective\": 2}}, \"group_subtasks\": ");
+	buf_append_text(&results,
+		"}, \"n-samples\": {\"a\": {\"effective\": 3}, \"b\": {\"effective\": 2}}, \"group_subtasks\": ");
 	buf_append_text(&results, subtasks);
 	buf_append_char(&results, '}');
 	overwrite(path_in(folder, RESULTS), results.data, results.length);
@@ -275,8 +276,8 @@ static const struct {
 	const char *noted;   /* NULL: nothing is */
 	const char *error;   /* what is stored as its standard error */
 } groups[] = {
-	{"by size", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"acc_stderr,none\": " POOLED ", \"sample_len\": 5}", NULL, NULL,
-		POOLED},
+	{"by size", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"acc_stderr,none\": " POOLED ", \"sample_len\": 5}", NULL,
+		NULL, POOLED},
 	{"plain", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": " UNWEIGHTED "}", NULL, NULL, UNWEIGHTED},
 	{"plain, pooled", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": " POOLED "}", NULL, NULL, POOLED},
 	{"plain, untold", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": \"N/A\"}", NULL, NULL, UNWEIGHTED},
@@ -291,7 +292,8 @@ static const struct {
 		"group g: \"acc,none\" is 0.61, expected the mean of its tasks, 0.6", NULL, NULL},
 	{"beyond all numbers", "{\"g\": [\"a\", \"b\"]}", "\"g\": {\"acc,none\": 1e999}",
 		"group g: \"acc,none\" is Infinity, expected the mean of its tasks, 0.6", NULL, NULL},
-	{"no members", "{\"g\": []}", BY_SIZE "}", "group g: the results hold \"acc,none\", and no task below", NULL, NULL},
+	{"no members", "{\"g\": []}", BY_SIZE "}", "group g: the results hold \"acc,none\", and no task below", NULL,
+		NULL},
 	{"members that are none", "{\"g\": [\"c\", \"g\", 1, null, [\"a\"]]}", BY_SIZE "}", "group g: the results hold",
 		NULL, NULL},
 	{"no list", "{\"g\": \"a\"}", BY_SIZE "}", "group g: the results hold", NULL, NULL},
@@ -319,8 +321,8 @@ START_TEST(groups_say_what_their_tasks_say)
 	}
 	ck_assert_msg(o.exit_code == 0, "%s: exit %d: %s", groups[_i].name, o.exit_code, buf_text(&o.err));
 	const char *noted = groups[_i].noted ? groups[_i].noted : "groups: ";
-	ck_assert_msg((strstr(buf_text(&o.err), noted) != NULL) == (groups[_i].noted != NULL), "%s: %s", groups[_i].name,
-		buf_text(&o.err));
+	ck_assert_msg((strstr(buf_text(&o.err), noted) != NULL) == (groups[_i].noted != NULL), "%s: %s",
+		groups[_i].name, buf_text(&o.err));
 	outcome_free(&o);
 	char query[256];
 	snprintf(query, sizeof(query),
@@ -338,7 +340,8 @@ START_TEST(many_ways_lead_to_a_task)
 	buf_append_text(&subtasks, "{\"g\": [\"l0_0\", \"l0_1\"]");
 	for (int i = 0; i < 2 * LAYERS; i++)
 		if (i / 2 < LAYERS - 1)
-			buf_printf(&subtasks, ", \"l%d_%d\": [\"l%d_0\", \"l%d_1\"]", i / 2, i % 2, i / 2 + 1, i / 2 + 1);
+			buf_printf(
+				&subtasks, ", \"l%d_%d\": [\"l%d_0\", \"l%d_1\"]", i / 2, i % 2, i / 2 + 1, i / 2 + 1);
 		else
 			buf_printf(&subtasks, ", \"l%d_%d\": [\"a\", \"b\"]", i / 2, i % 2);
 	buf_append_char(&subtasks, '}');
