@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/base/buf.h"
+#include "evals/suite_type.h"
 
 enum { MOST_METRICS = 256 }; /* with their filters */
 
@@ -103,14 +104,22 @@ static bool is_mean_by_default(struct str metric)
 	return false;
 }
 
-static bool is_mean(struct str metric, const struct json *config)
+static bool is_ours(const char *name)
 {
-	JSON_EACH (entry, json_get(config, "metric_list")) {
+	return !suite_name_is_path(name) && suite_type_find(name);
+}
+
+enum harness_aggregation harness_aggregation_of(const struct harness_task *task, struct str metric)
+{
+	bool by_default = is_mean_by_default(metric);
+	if (by_default && (is_ours(task->suite) || is_ours(task->name)))
+		return HARNESS_MEAN;
+	JSON_EACH (entry, json_get(task->config, "metric_list")) {
 		const struct json *name = json_get(entry, "metric"), *how = json_get(entry, "aggregation");
 		if (json_is(name, JSON_STRING) && str_equal(name->text, metric) && how)
-			return json_is(how, JSON_STRING) && str_is(how->text, "mean");
+			return json_is(how, JSON_STRING) && str_is(how->text, "mean") ? HARNESS_MEAN : HARNESS_OTHER;
 	}
-	return is_mean_by_default(metric);
+	return by_default ? HARNESS_MEAN_OF_NUMBERS : HARNESS_OTHER;
 }
 
 static void append_value(struct buf *out, const char *before, double value)
@@ -137,7 +146,7 @@ static int fail_value(
 
 static bool is_close(double value, double reported)
 {
-	return fabs(value - reported) <= 1e-9 * fabs(reported);
+	return isfinite(reported) && fabs(value - reported) <= 1e-9 * fabs(reported);
 }
 
 static int check_mean(const struct harness_sum *sum, double reported, struct error *e)
@@ -231,24 +240,33 @@ static void note_other(struct harness_stderrs *s, struct str group, struct str k
 		STR_ARG(key), told, value);
 }
 
-/* Of a result, against what the file says of it where that is a number; plain: what it may be, too, or NaN. group: empty
- * for a task, whose samples leave no choice. */
-static int check_stderr(const struct json *results, const struct json *result, struct str group, double value,
-	double plain, double scale, int64_t documents, struct harness_stderrs *found, struct error *e)
+/* What a standard error may be. */
+struct expectation {
+	double values[2]; /* the first where nothing is told; NaN: unknown */
+	int n;
+	double scale; /* of what it is the error of */
+	int64_t documents;
+};
+
+/* Of a result, against what the file says of it where that is a number. group: empty for a task, whose samples leave no
+ * choice. */
+static int check_stderr(const struct json *results, const struct json *result, struct str group,
+	const struct expectation *expected, struct harness_stderrs *found, struct error *e)
 {
 	struct buf name = {0};
 	const struct json *reported = NULL;
-	int status = reported_stderr(results, result->key, &name, &reported, e);
+	int status = reported_stderr(results, result->key, &name, &reported, e), i = 0;
 	/* values that are all the same have one of 0 but for the roundings of their mean */
-	double told = json_double(reported), near = 1e-9 * (fabs(told) + fabs(scale));
-	if (fabs(plain - told) <= near)
-		value = plain;
-	bool other = status == 0 && json_is(reported, JSON_NUMBER) && !(fabs(value - told) <= near);
+	double told = json_double(reported), near = 1e-9 * (fabs(told) + fabs(expected->scale));
+	while (i < expected->n && !(isfinite(told) && fabs(expected->values[i] - told) <= near))
+		i++;
+	bool other = status == 0 && json_is(reported, JSON_NUMBER) && i == expected->n;
+	double value = expected->values[i < expected->n ? i : 0];
 	if (other && group.length)
 		note_other(found, group, buf_str(&name), told, value);
 	else if (other)
-		status = fail_value(
-			buf_str(&name), told, ", expected the standard error of the samples, ", value, documents, e);
+		status = fail_value(buf_str(&name), told, ", expected the standard error of the samples, ", value,
+			expected->documents, e);
 	buf_free(&name);
 	return status < 0 ? status : stderrs_add(found, result, value, e);
 }
@@ -257,10 +275,10 @@ static int check_sum(const struct harness_sum *sum, const struct json *results, 
 	struct harness_stderrs *found, struct error *e)
 {
 	double n = (double)sum->documents, value = n < 2 ? (double)NAN : sqrt(sum->squares / (n - 1) / n);
+	const struct expectation expected = {
+		.values = {value}, .n = 1, .scale = sum->mean, .documents = sum->documents};
 	TRY(check_mean(sum, json_double(reported), e));
-	if (isnan(sum->sum))
-		return 0;
-	return check_stderr(results, reported, (struct str){0}, value, NAN, sum->mean, sum->documents, found, e);
+	return isnan(sum->sum) ? 0 : check_stderr(results, reported, (struct str){0}, &expected, found, e);
 }
 
 /* The samples of a filter may be gone as a whole; what is said of it would be stored unseen. */
@@ -280,17 +298,28 @@ static int check_reported(const struct harness_sums *s, const struct json *resul
 	return 0;
 }
 
+/* For messages: as the file has it, or of what kind it is. */
+static struct str text_of(const struct json *value)
+{
+	return value && value->text.length ? value->text : str_of(json_type_name(value));
+}
+
 int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
-	const struct json *config, struct harness_stderrs *found, struct error *e)
+	const struct harness_task *task, struct harness_stderrs *found, struct error *e)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		const struct harness_sum *sum = &s->items[i];
 		const struct json *reported = json_get(results, sum->name);
+		struct str metric = {sum->name, strcspn(sum->name, ",")};
 		if (sum->documents != documents)
 			return error_set(e, ERR_INPUT,
 				"the samples hold \"%.200s\" of %" PRId64 " documents, expected all %" PRId64,
 				sum->name, sum->documents, documents);
-		if (json_is(reported, JSON_NUMBER) && is_mean((struct str){sum->name, strcspn(sum->name, ",")}, config))
+		if (!json_is(reported, JSON_NUMBER) || !isfinite(json_double(reported)))
+			return error_set(e, ERR_INPUT,
+				"\"%.200s\" is %.*s in the results, expected a number: every sample holds it",
+				sum->name, STR_ARG(text_of(reported)));
+		if (harness_aggregation_of(task, metric) != HARNESS_OTHER)
 			TRY(check_sum(sum, results, reported, found, e));
 	}
 	return check_reported(s, results, e);
@@ -298,33 +327,19 @@ int harness_sums_check(const struct harness_sums *s, int64_t documents, const st
 
 /* ---- Groups ---- */
 
-enum { MOST_STEPS = 1000000 }; /* of following "group_subtasks", where a group may be below many */
-
-/* Whether the task is among members or below one of them; depth ends circles. */
-static bool is_below(const struct json *groups, const struct json *members, struct str task, int depth, int *steps)
-{
-	JSON_EACH (member, members) {
-		if (!json_is(member, JSON_STRING) || --*steps < 0)
-			continue;
-		if (str_equal(member->text, task) ||
-			(depth > 0 && is_below(groups, json_get_str(groups, member->text), task, depth - 1, steps)))
-			return true;
-	}
-	return false;
-}
-
 struct groups {
-	const struct json *root, *subtasks;
+	struct harness_graph *graph;
 	struct harness_stderrs *found;
 	size_t n_tasks; /* of found: the tasks' own, sorted */
-	int steps;
 };
 
-/* The tasks below a group that have a metric. */
+/* The tasks below a group, and those of them that have a metric. */
 struct below {
+	int64_t all; /* documents of all of them */
 	double weighted, plain;
-	double squares; /* sum of (n - 1) n se^2; NaN where a task has none */
-	double spread;  /* sum of all documents' squared values */
+	double pooled;    /* sum of (n - 1) n se^2; NaN where a task has none */
+	double variances; /* sum of se^2 */
+	double spread;    /* sum of all documents' squared values */
 	int64_t documents, tasks;
 };
 
@@ -337,7 +352,8 @@ static int add_below(const struct groups *g, const struct json *results, const s
 	b->weighted += json_double(value) * (double)n;
 	b->plain += json_double(value);
 	double squares = (double)(n - 1) * (double)n * own * own;
-	b->squares += squares;
+	b->pooled += squares;
+	b->variances += own * own;
 	b->spread += (n > 1 ? squares : 0) + (double)n * json_double(value) * json_double(value);
 	b->documents += n;
 	b->tasks++;
@@ -345,56 +361,93 @@ static int add_below(const struct groups *g, const struct json *results, const s
 }
 
 /* A task that has no such metric does not count, as in the harness. */
-static int find_below(struct groups *g, struct str group, struct str key, struct below *b, struct error *e)
+static int find_below(
+	const struct groups *g, const struct harness_node *group, struct str key, struct below *b, struct error *e)
 {
-	const struct json *members = json_get_str(g->subtasks, group), *all = json_get(g->root, "results");
-	int64_t n;
 	*b = (struct below){0};
-	JSON_EACH (task, json_get(g->root, "n-samples")) {
-		const struct json *results = json_get_str(all, task->key), *value = json_get_str(results, key);
-		if (task->shadowed || !json_is(value, JSON_NUMBER) || !json_int64(json_get(task, "effective"), &n) ||
-			!is_below(g->subtasks, members, task->key, 8, &g->steps))
+	TRY(harness_graph_walk(g->graph, group, e));
+	for (size_t i = 0; i < g->graph->n_below; i++) {
+		const struct harness_node *task = &g->graph->nodes[g->graph->below[i]];
+		if (!task->counts)
 			continue;
-		TRY(add_below(g, results, value, n, b, e));
+		const struct json *value = json_get_str(task->results, key);
+		b->all += task->documents;
+		if (json_is(value, JSON_NUMBER))
+			TRY(add_below(g, task->results, value, task->documents, b, e));
 	}
-	if (g->steps < 0)
-		return error_set(e, ERR_INPUT, "\"group_subtasks\" leads through more than %d members", MOST_STEPS);
 	return 0;
 }
 
-/* The group's value of one metric. Its standard error is the pooled one of the tasks; a sample over a group's tasks, which
- * may leave one document of a task, is one of all its documents. */
-static int check_group(struct groups *g, const struct json *group, const struct json *reported, struct error *e)
+/* Where a group's value is the mean by size, its standard error is the pooled one of the tasks; a sample over a group's
+ * tasks, which may leave one document of a task, is one of all its documents. Of a plain mean it is that of a sum of
+ * independent values; versions of the harness pool there, too. */
+static struct expectation expect_stderr(const struct below *b, bool by_size)
 {
-	struct below b;
-	TRY(find_below(g, group->key, reported->key, &b, e));
-	if (b.tasks == 0)
-		return 0;
-	double n = (double)b.documents, mean = b.weighted / n, told = json_double(reported);
-	double pooled = sqrt(b.squares / (n - (double)b.tasks) / n);
-	double plain = n < 2 ? (double)NAN : sqrt(fmax(b.spread - n * mean * mean, 0) / (n - 1) / n);
-	int status = 0;
-	if (!is_close(mean, told) && !is_close(b.plain / (double)b.tasks, told))
-		status = fail_value(reported->key, told, ", expected the mean of its tasks, ", mean, b.documents, e);
-	if (status == 0)
-		status = check_stderr(group, reported, group->key, pooled, plain, mean, b.documents, g->found, e);
-	return status < 0 ? error_prefix(e, "group %.*s", STR_ARG(group->key)) : 0;
+	double n = (double)b->documents, tasks = (double)b->tasks, mean = b->weighted / n;
+	double pooled = sqrt(b->pooled / (n - tasks) / n);
+	double plain = n < 2 ? (double)NAN : sqrt(fmax(b->spread - n * mean * mean, 0) / (n - 1) / n);
+	struct expectation x = {.n = 2, .scale = mean, .documents = b->documents};
+	x.values[0] = by_size ? pooled : sqrt(b->variances) / tasks;
+	x.values[1] = by_size ? plain : pooled;
+	return x;
 }
 
-int harness_groups_check(const struct json *root, struct harness_stderrs *found, struct error *e)
+static int check_length(const struct json *group, const struct below *b, struct error *e)
 {
-	struct groups g = {root, json_get(root, "group_subtasks"), found, found->count, MOST_STEPS};
+	const struct json *length = json_get(group, "sample_len");
+	int64_t n = -1;
+	if (!length || (json_int64(length, &n) && n == b->all))
+		return 0;
+	return error_set(e, ERR_INPUT, "\"sample_len\" is %.*s, expected %" PRId64 ", the documents of its tasks",
+		STR_ARG(text_of(length)), b->all);
+}
+
+/* The group's value of one metric. */
+static int check_metric(
+	const struct groups *g, const struct harness_node *group, const struct json *reported, struct error *e)
+{
+	struct below b;
+	double told = json_double(reported);
+	TRY(find_below(g, group, reported->key, &b, e));
+	if (b.tasks == 0)
+		return error_set(e, ERR_INPUT,
+			"the results hold \"%.*s\", and no task below the group in \"group_subtasks\" does",
+			STR_ARG(reported->key));
+	double mean = b.weighted / (double)b.documents;
+	bool by_size = is_close(mean, told);
+	if (!by_size && !is_close(b.plain / (double)b.tasks, told))
+		return fail_value(reported->key, told, ", expected the mean of its tasks, ", mean, b.documents, e);
+	TRY(check_length(group->results, &b, e));
+	const struct expectation expected = expect_stderr(&b, by_size);
+	return check_stderr(group->results, reported, group->name, &expected, g->found, e);
+}
+
+static int check_group(const struct groups *g, const struct harness_node *group, struct error *e)
+{
 	struct str metric, filter;
-	stderrs_sort(found);
-	JSON_EACH (group, json_get(root, "results")) {
-		/* a task is listed there, too, with nothing below it */
-		if (group->shadowed || !json_get_str(g.subtasks, group->key))
+	JSON_EACH (value, group->results) {
+		if (value->shadowed || !json_is(value, JSON_NUMBER) ||
+			!harness_key_is_metric(value->key, &metric, &filter))
 			continue;
-		JSON_EACH (value, group)
-			if (!value->shadowed && json_is(value, JSON_NUMBER) &&
-				harness_key_is_metric(value->key, &metric, &filter))
-				TRY(check_group(&g, group, value, e));
+		if (!group->members)
+			return error_set(e, ERR_INPUT,
+				"\"results\" holds \"%.*s\" of %.*s, which is no task of \"n-samples\" and no group of "
+				"\"group_subtasks\"",
+				STR_ARG(value->key), STR_ARG(group->name));
+		if (check_metric(g, group, value, e) < 0)
+			return error_prefix(e, "group %.*s", STR_ARG(group->name));
 	}
+	return 0;
+}
+
+int harness_groups_check(struct harness_graph *graph, struct harness_stderrs *found, struct error *e)
+{
+	const struct groups g = {graph, found, found->count};
+	stderrs_sort(found);
+	for (size_t i = 0; i < graph->n_nodes; i++)
+		/* versions of the harness list tasks among the groups, too, with nothing below them */
+		if (!graph->nodes[i].counts)
+			TRY(check_group(&g, &graph->nodes[i], e));
 	stderrs_sort(found);
 	return 0;
 }

@@ -3,7 +3,24 @@
 #define ASSAY_EVALS_HARNESS_CHECK_H
 
 #include "engine/base/json_strict.h"
+#include "evals/harness_graph.h"
 #include "reports/store.h"
+
+/* A task of a results file. */
+struct harness_task {
+	const char *suite, *name;  /* what it is called in the store */
+	const struct json *config; /* its member of "configs"; NULL: none */
+};
+
+/* What is made of a metric's values. */
+enum harness_aggregation {
+	HARNESS_MEAN,
+	HARNESS_MEAN_OF_NUMBERS, /* a mean, as far as is known: not of values that are lists */
+	HARNESS_OTHER,
+};
+/* By the configuration, or by what it leaves unsaid; for assay's suites, whose metrics are means, the configuration is not
+ * asked. */
+enum harness_aggregation harness_aggregation_of(const struct harness_task *task, struct str metric);
 
 /* Sums of the metrics of one task's samples. Zeroed by the caller. */
 struct harness_sums {
@@ -31,16 +48,16 @@ void harness_stderrs_free(struct harness_stderrs *s);
 int harness_stderr_of(const struct harness_stderrs *s, const struct json *results, const struct json *value,
 	double *out, struct error *e);
 
-/* Compares with the results of the task ({"acc,none": 0.5, ...}; NULL: none) and its part of "configs", which tells what
- * is no mean; adds the standard errors of means to found. ERR_INPUT, naming metric and both values: a metric that not every
- * document has, a mean or its standard error that is another (by more than 1e-9 of it), or a result that no sample bears
- * out. */
+/* Compares with the results of the task ({"acc,none": 0.5, ...}; NULL: none); adds the standard errors of means to found.
+ * ERR_INPUT, naming metric and both values: a metric that not every document has or the results have no number for, a mean
+ * or its standard error that is another (by more than 1e-9 of it), or a result that no sample bears out. */
 int harness_sums_check(const struct harness_sums *s, int64_t documents, const struct json *results,
-	const struct json *config, struct harness_stderrs *found, struct error *e);
+	const struct harness_task *task, struct harness_stderrs *found, struct error *e);
 
-/* Whether each group's results are the means of those of the tasks below it, by size or plain, to 1e-9. Adds their standard
- * errors to found, which holds the tasks': the pooled ones, or those of all the documents where the file says that; what it
- * says else is told in found->others. root: a results file. ERR_INPUT, naming group, metric and the values. */
-int harness_groups_check(const struct json *root, struct harness_stderrs *found, struct error *e);
+/* Whether each result that is no task's is a group's, and the mean of those of the tasks below it, by size or plain, to
+ * 1e-9; and the group's "sample_len", where it has one, the number of their documents. Adds standard errors to found,
+ * which holds the tasks': the pooled ones, those of a plain mean, or what the file says where that is another of the known
+ * formulas'; what else it says is told in found->others. ERR_INPUT, naming group, metric and the values. */
+int harness_groups_check(struct harness_graph *graph, struct harness_stderrs *found, struct error *e);
 
 #endif

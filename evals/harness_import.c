@@ -8,12 +8,11 @@
 #include "engine/base/hash.h"
 #include "engine/base/json_strict.h"
 #include "evals/harness_check.h"
+#include "evals/harness_graph.h"
 #include "evals/harness_samples.h"
 #include "evals/suite_type.h"
 
 const char harness_variant[] = "lm-eval";
-
-enum { MOST_GROUPS = 64 }; /* one inside another */
 
 struct import {
 	struct store *store;
@@ -24,6 +23,7 @@ struct import {
 	int n_renames;
 	struct json_document *document;
 	const struct json *root;
+	struct harness_graph graph; /* owned */
 	char results_hash[SHA256_HEX_SIZE];
 	struct harness_stderrs stderrs; /* owned */
 	int64_t variant_id;
@@ -64,30 +64,6 @@ static int check_renames(const struct import *m, struct error *e)
 				m->renames[i]);
 	}
 	return 0;
-}
-
-static bool group_holds(const struct json *members, struct str name)
-{
-	JSON_EACH (member, members)
-		if (json_is(member, JSON_STRING) && str_equal(member->text, name))
-			return true;
-	return false;
-}
-
-/* The topmost group above a task, or the task itself. */
-static struct str top_group(const struct import *m, struct str name)
-{
-	const struct json *groups = json_get(m->root, "group_subtasks");
-	for (int depth = 0; depth < MOST_GROUPS; depth++) {
-		const struct json *parent = NULL;
-		JSON_EACH (group, groups)
-			if (!parent && !str_equal(group->key, name) && group_holds(group, name))
-				parent = group;
-		if (!parent)
-			return name;
-		name = parent->key;
-	}
-	return name;
 }
 
 /* ---- The run ---- */
@@ -223,10 +199,19 @@ static void names_free(struct task_names *t)
 static int names_make(const struct import *m, struct str task, struct task_names *out, struct error *e)
 {
 	TRY(check_task_name(m, task, e));
-	buf_printf(&out->path, "%.*ssamples_%.*s_%.*s.jsonl", STR_ARG(m->folder), STR_ARG(task), STR_ARG(m->time));
+	buf_append_str(&out->path, m->folder);
+	buf_printf(&out->path, "samples_%.*s_%.*s.jsonl", STR_ARG(task), STR_ARG(m->time));
 	TRY(buf_check(&out->path, e));
-	TRY(renamed(m, top_group(m, task), &out->suite, e));
+	TRY(renamed(m, harness_graph_top(&m->graph, task), &out->suite, e));
 	return renamed(m, task, &out->task, e);
+}
+
+/* As the checks have it. Borrowed from the names and the results file. */
+static struct harness_task task_of(const struct import *m, const struct json *counts, const struct task_names *names)
+{
+	return (struct harness_task){.suite = buf_text(&names->suite),
+		.name = buf_text(&names->task),
+		.config = json_get_str(json_get(m->root, "configs"), counts->key)};
 }
 
 static int sample_check(void *context, const struct store_sample *sample, struct error *e)
@@ -239,26 +224,28 @@ static int task_check(struct import *m, const struct json *counts, const struct 
 {
 	const char *path = buf_text(&names->path);
 	const struct json *results = json_get_str(json_get(m->root, "results"), counts->key);
-	const struct json *config = json_get_str(json_get(m->root, "configs"), counts->key);
+	const struct harness_task task = task_of(m, counts, names);
 	struct harness_sums sums = {0};
 	int64_t documents = 0, expected = 0;
 	int status = 0;
 
 	if (!file_exists(path))
 		return error_set(e, ERR_MISSING, "%s is missing: the harness writes samples with --log_samples", path);
-	TRY_CLEANUP(status,
-		harness_samples_each(
-			path, buf_text(&names->suite), buf_text(&names->task), 0, sample_check, &sums, &documents, e));
+	TRY_CLEANUP(status, harness_samples_each(path, &task, 0, sample_check, &sums, &documents, e));
 	if (!json_int64(json_get(counts, "effective"), &expected) || expected != documents)
 		TRY_CLEANUP(status,
 			error_set(e, ERR_INPUT, "%s holds %" PRId64 " documents, and %s says %" PRId64, path, documents,
 				m->path, expected));
+	if (documents == 0)
+		TRY_CLEANUP(status,
+			error_set(e, ERR_INPUT, "%s holds 0 documents, expected those of the results in %s", path,
+				m->path));
 	if (json_int64(json_get(results, "sample_len"), &expected) && expected != documents)
 		TRY_CLEANUP(status,
 			error_set(e, ERR_INPUT,
 				"%s: %.*s: \"sample_len\" is %" PRId64 ", and %s holds %" PRId64 " documents", m->path,
 				STR_ARG(counts->key), expected, path, documents));
-	status = harness_sums_check(&sums, documents, results, config, &m->stderrs, e);
+	status = harness_sums_check(&sums, documents, results, &task, &m->stderrs, e);
 	if (status < 0)
 		error_prefix(e, "%s: %.*s (samples: %s)", m->path, STR_ARG(counts->key), path);
 cleanup:
@@ -269,9 +256,8 @@ cleanup:
 static int task_store(struct import *m, const struct json *counts, const struct task_names *names, struct error *e)
 {
 	int64_t documents = 0;
-	(void)counts;
-	TRY(harness_samples_each(buf_text(&names->path), buf_text(&names->suite), buf_text(&names->task), m->variant_id,
-		sample_put, m->store, &documents, e));
+	const struct harness_task task = task_of(m, counts, names);
+	TRY(harness_samples_each(buf_text(&names->path), &task, m->variant_id, sample_put, m->store, &documents, e));
 	note_foreign(m, buf_text(&names->suite));
 	m->out->documents += documents;
 	m->out->tasks++;
@@ -313,7 +299,7 @@ static int result_put(struct import *m, const struct json *task, const struct js
 		return 0;
 	TRY_CLEANUP(status, harness_stderr_of(&m->stderrs, task, value, &error, e));
 	TRY_CLEANUP(status, renamed(m, task->key, &name, e));
-	TRY_CLEANUP(status, renamed(m, top_group(m, task->key), &suite, e));
+	TRY_CLEANUP(status, renamed(m, harness_graph_top(&m->graph, task->key), &suite, e));
 	if (!json_int64(json_get(task, "sample_len"), &n))
 		json_int64(json_get(json_get_str(json_get(m->root, "n-samples"), task->key), "effective"), &n);
 	struct store_result result = {.variant_id = m->variant_id,
@@ -352,7 +338,7 @@ static int check_files(struct import *m, struct error *e)
 	if (!json_is(results, JSON_OBJECT))
 		return error_set(
 			e, ERR_INPUT, "%s: \"results\" is %s, expected an object", m->path, json_type_name(results));
-	if (harness_groups_check(m->root, &m->stderrs, e) < 0)
+	if (harness_groups_check(&m->graph, &m->stderrs, e) < 0)
 		return error_prefix(e, "%s", m->path);
 	return 0;
 }
@@ -368,7 +354,7 @@ static int read_results(struct import *m, struct error *e)
 	buf_free(&text);
 	TRY(status);
 	m->root = json_root(m->document);
-	return 0;
+	return harness_graph_make(m->root, &m->graph, e);
 }
 
 /* "FOLDER/results_TIME.json" */
@@ -419,6 +405,7 @@ int harness_import(struct store *store, const char *path, const char *const *ren
 	out->stderrs = m.stderrs.others;
 	m.stderrs.others = (struct buf){0};
 	harness_stderrs_free(&m.stderrs);
+	harness_graph_free(&m.graph);
 	json_free(m.document);
 	return status;
 }

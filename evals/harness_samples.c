@@ -22,6 +22,7 @@ struct places {
 /* The row in the making. */
 struct row {
 	struct store_sample sample;
+	const struct harness_task *task;
 	char hashes[3][SHA256_HEX_SIZE]; /* document, prompt, target */
 	struct buf response, filtered, metrics;
 };
@@ -152,6 +153,27 @@ static void append_key(struct buf *out, struct str name, struct str filter)
 	buf_append_text(out, ": ");
 }
 
+/* What is no number would make a mean none that can be computed again. */
+static int check_value(const struct row *r, struct str metric, const struct json *value, struct error *e)
+{
+	enum harness_aggregation how = harness_aggregation_of(r->task, metric);
+	if (how == HARNESS_OTHER || json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE) ||
+		(json_is(value, JSON_NUMBER) && isfinite(json_double(value))) ||
+		(how == HARNESS_MEAN_OF_NUMBERS && json_is(value, JSON_ARRAY)))
+		return 0;
+	return error_set(e, ERR_INPUT,
+		"document %" PRId64 ": \"%.*s\" is %s%s%.*s, expected a number, as its mean is taken", r->sample.doc_id,
+		STR_ARG(metric), json_type_name(value), value->text.length ? " " : "", STR_ARG(value->text));
+}
+
+static void append_value(struct buf *out, const struct json *value)
+{
+	if (json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE))
+		buf_append_text(out, json_is(value, JSON_TRUE) ? "1.0" : "0.0");
+	else
+		json_write_double_or_null(json_is(value, JSON_NUMBER) ? json_double(value) : NAN, out);
+}
+
 /* The values of the line's metrics under its filter, and the text that the filter left where it left one. */
 static int read_scores(const struct json *line, struct row *r, struct error *e)
 {
@@ -165,11 +187,9 @@ static int read_scores(const struct json *line, struct row *r, struct error *e)
 		if (!value)
 			return error_set(e, ERR_INPUT, "\"metrics\" names \"%.*s\", which the line does not hold",
 				STR_ARG(name->text));
+		TRY(check_value(r, name->text, value, e));
 		append_key(&r->metrics, name->text, filter->text);
-		if (json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE))
-			buf_append_text(&r->metrics, json_is(value, JSON_TRUE) ? "1.0" : "0.0");
-		else
-			json_write_double_or_null(json_is(value, JSON_NUMBER) ? json_double(value) : NAN, &r->metrics);
+		append_value(&r->metrics, value);
 	}
 	const struct json *text = json_is(left, JSON_ARRAY) ? json_at(left, 0) : NULL;
 	if (json_is(text, JSON_STRING)) {
@@ -317,12 +337,12 @@ static int check_lines(const char *path, const struct place *first, size_t n_fir
 		path, first->doc_id, n_first, next->doc_id, n);
 }
 
-int harness_samples_each(const char *path, const char *suite, const char *task, int64_t variant_id,
+int harness_samples_each(const char *path, const struct harness_task *task, int64_t variant_id,
 	store_visit_sample *visit, void *context, int64_t *documents, struct error *e)
 {
 	struct buf text = {0};
 	struct places places = {0};
-	struct row row = {.sample = {.variant_id = variant_id, .suite = suite, .task = task}};
+	struct row row = {.task = task, .sample = {.variant_id = variant_id, .suite = task->suite, .task = task->name}};
 	int status = file_read(path, &text, e);
 
 	*documents = 0;

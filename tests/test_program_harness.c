@@ -103,7 +103,7 @@ START_TEST(tasks_of_groups_are_tasks_of_the_topmost_one)
 		"[\"x\"]}");
 	file_change(path_in(folder, RESULTS), "\"results\": {",
 		"\"results\": {\"all\": {\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\", \"sample_len\": 3}, "
-		"\"x\": {\"acc,none\": 1}, ");
+		"\"x\": {\"alias\": \"x\"}, ");
 	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, RESULTS ": group all",
 		"\"acc,none\" is 0.5, expected the mean of its tasks, 1.0 of 3 documents");
 	file_change(path_in(folder, RESULTS), "\"acc,none\": 0.5, \"acc_stderr,none\": \"N/A\"",
@@ -166,6 +166,23 @@ static const struct {
 		{RESULTS, "\"sample_len\" is 4", "3 documents"}},
 	{"a result without samples", RESULTS, "\"acc,none\": 1.0", "\"acc,other\": 0.5, \"acc,none\": 1.0",
 		{RESULTS ": arc_easy", "\"acc,other\"", "no sample"}},
+	{"a value that is null", ARC, "\"acc\": 1.0", "\"acc\": null",
+		{ARC ":1", "document 0: \"acc\" is null, expected a number"}},
+	{"a value that is a text", ARC, "\"acc\": 1.0", "\"acc\": \"1.0\"", {ARC ":1", "\"acc\" is string 1.0"}},
+	{"a value that is a list", ARC, "\"acc\": 1.0", "\"acc\": [1.0]", {ARC ":1", "\"acc\" is array"}},
+	{"a value beyond all numbers", ARC, "\"acc\": 1.0", "\"acc\": 1e999", {ARC ":1", "\"acc\" is number 1e999"}},
+	{"a result that is null", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": null",
+		{RESULTS ": arc_easy", "\"acc,none\" is null in the results, expected a number"}},
+	{"a result that is a text", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": \"N/A\"",
+		{RESULTS ": arc_easy", "\"acc,none\" is N/A in the results"}},
+	{"a result beyond all numbers", RESULTS, "\"acc,none\": 1.0", "\"acc,none\": 1e999",
+		{RESULTS ": arc_easy", "\"acc,none\" is 1e999 in the results"}},
+	{"a standard error beyond all numbers", RESULTS, "\"acc_stderr,none\": 0.0", "\"acc_stderr,none\": 1e999",
+		{RESULTS ": arc_easy", "\"acc_stderr,none\" is Infinity, expected the standard error"}},
+	{"a result that is left out", RESULTS, "\"acc,none\": 1.0,", "",
+		{RESULTS ": arc_easy", "\"acc,none\" is missing in the results"}},
+	{"a task of no samples", RESULTS, "\"results\": {", "\"results\": {\"ghost\": {\"acc,none\": 0.99}, ",
+		{RESULTS ": ", "\"acc,none\" of ghost, which is no task of \"n-samples\" and no group"}},
 	{"a value that is another", ARC, "\"acc\": 1.0", "\"acc\": 0.0",
 		{RESULTS ": arc_easy", ARC, "\"acc,none\" is 1.0, expected the mean of the samples, 0.6666"}},
 	{"another prompt", ARC, "\"arg_0\": \"Question", "\"arg_0\": \"Guess",
@@ -198,15 +215,151 @@ START_TEST(hostile_files_are_refused_by_name)
 }
 END_TEST
 
-/* What the configuration says is no mean is not taken for one. */
+/* What the configuration says is no mean is not taken for one; what assay knows to be one is, whatever it says. */
 START_TEST(only_means_are_computed_again)
 {
 	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
 	file_change(path_in(folder, RESULTS), "\"acc,none\": 1.0", "\"acc,none\": 0.5");
-	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, "acc,none");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db, "--rename", "arc_easy=my_arc"), 2, "acc,none");
 	file_change(path_in(folder, RESULTS), "\"aggregation\": \"mean\"", "\"aggregation\": \"median\"");
-	expect_done(RUN("import", "--lm-eval", folder, "--db", db));
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, "acc,none");
+	file_change(path_in(folder, ARC), "\"acc\": 1.0", "\"acc\": null");
+	expect_done(RUN("import", "--lm-eval", folder, "--db", db, "--rename", "arc_easy=my_arc"));
 	expect_sql(db, "SELECT value FROM suite_result WHERE metric = 'acc,none'", "0.5\n");
+}
+END_TEST
+
+START_TEST(a_task_without_documents_is_refused)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *folder = harness_copy();
+	file_change(path_in(folder, GSM8K), "", "");
+	file_change(path_in(folder, RESULTS), "\"effective\": 3", "\"effective\": 0");
+	file_change(path_in(folder, RESULTS), "\"sample_len\": 3", "\"sample_len\": 0");
+	EXPECT_FAILURE(RUN("import", "--lm-eval", folder, "--db", db), 2, GSM8K, "0 documents", RESULTS);
+}
+END_TEST
+
+/* Task a has three documents (0, 1, 1), b the first two of them; group is a result of "g". */
+static const char *group_copy(const char *subtasks, const char *group)
+{
+	const char *folder = scratch_folder(), *a = path_in(folder, "samples_a_" TIME ".jsonl");
+	file_copy(path_in(golden_path("harness/pocket"), ARC), a);
+	file_change(a, "\"acc\": 1.0", "\"acc\": 0.0");
+	struct buf lines = test_read_file(a), results = {0};
+	size_t first = str_find(buf_str(&lines), str_of("\n"), 0);
+	size_t second = str_find(buf_str(&lines), str_of("\n"), first + 1);
+	overwrite(path_in(folder, "samples_b_" TIME ".jsonl"), lines.data, second + 1);
+	buf_append_text(&results,
+		"{\"results\": {\"a\": {\"acc,none\": 0.6666666666666666, \"acc_norm,none\": 1.0},"
+		" \"b\": {\"acc,none\": 0.5, \"acc_norm,none\": 1.0}, ");
+	buf_append_text(&results, group);
+	buf_append_text(&results,
+		"}, \"n-samples\": {\"a\": {\"effective\": 3}, \"b\": {\"effective\": 2}}, \"group_subtasks\": ");
+	buf_append_text(&results, subtasks);
+	buf_append_char(&results, '}');
+	overwrite(path_in(folder, RESULTS), results.data, results.length);
+	buf_free(&lines);
+	buf_free(&results);
+	return folder;
+}
+
+#define BY_SIZE "\"g\": {\"acc,none\": 0.6"
+#define PLAIN "\"g\": {\"acc,none\": 0.5833333333333334"
+
+/* By Python's statistics: se(a) = 1/3, se(b) = 1/2; pooled sqrt(7/6 / 3 / 5), of the plain mean sqrt(1/9 + 1/4) / 2. */
+#define POOLED "0.27888667551135854"
+#define UNWEIGHTED "0.30046260628866576"
+
+static const struct {
+	const char *name, *subtasks, *group;
+	const char *refused; /* NULL: it is imported */
+	const char *noted;   /* NULL: nothing is */
+	const char *error;   /* what is stored as its standard error */
+} groups[] = {
+	{"by size", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"acc_stderr,none\": " POOLED ", \"sample_len\": 5}", NULL,
+		NULL, POOLED},
+	{"plain", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": " UNWEIGHTED "}", NULL, NULL, UNWEIGHTED},
+	{"plain, pooled", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": " POOLED "}", NULL, NULL, POOLED},
+	{"plain, untold", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": \"N/A\"}", NULL, NULL, UNWEIGHTED},
+	{"plain, another", "{\"g\": [\"a\", \"b\"]}", PLAIN ", \"acc_stderr,none\": 0.1}", NULL,
+		"groups: g: \"acc_stderr,none\" 0.1 is 0.300463 here", UNWEIGHTED},
+	{"by size, the plain one's", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"acc_stderr,none\": " UNWEIGHTED "}", NULL,
+		"groups: g: \"acc_stderr,none\" 0.300463 is 0.278887 here", POOLED},
+	{"groups in groups", "{\"g\": [\"h\", \"a\"], \"h\": [\"b\", \"g\", \"a\", \"x\"]}",
+		BY_SIZE ", \"sample_len\": 5}", NULL, NULL, POOLED},
+	{"tasks as groups", "{\"a\": [], \"g\": [\"a\", \"b\"], \"b\": []}", BY_SIZE "}", NULL, NULL, POOLED},
+	{"neither mean", "{\"g\": [\"a\", \"b\"]}", "\"g\": {\"acc,none\": 0.61}",
+		"group g: \"acc,none\" is 0.61, expected the mean of its tasks, 0.6", NULL, NULL},
+	{"beyond all numbers", "{\"g\": [\"a\", \"b\"]}", "\"g\": {\"acc,none\": 1e999}",
+		"group g: \"acc,none\" is Infinity, expected the mean of its tasks, 0.6", NULL, NULL},
+	{"no members", "{\"g\": []}", BY_SIZE "}", "group g: the results hold \"acc,none\", and no task below", NULL,
+		NULL},
+	{"members that are none", "{\"g\": [\"c\", \"g\", 1, null, [\"a\"]]}", BY_SIZE "}", "group g: the results hold",
+		NULL, NULL},
+	{"no list", "{\"g\": \"a\"}", BY_SIZE "}", "group g: the results hold", NULL, NULL},
+	{"no entry", "{\"h\": [\"a\", \"b\"]}", BY_SIZE "}", "of g, which is no task", NULL, NULL},
+	{"no groups at all", "null", BY_SIZE "}", "of g, which is no task", NULL, NULL},
+	{"groups that are none", "[\"g\"]", BY_SIZE "}", "of g, which is no task", NULL, NULL},
+	{"a metric of no task", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"acc,foo\": 0.9}",
+		"group g: the results hold \"acc,foo\", and no task below", NULL, NULL},
+	{"another number of documents", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"sample_len\": 6}",
+		"group g: \"sample_len\" is 6, expected 5, the documents of its tasks", NULL, NULL},
+	{"a number of documents that is none", "{\"g\": [\"a\", \"b\"]}", BY_SIZE ", \"sample_len\": null}",
+		"group g: \"sample_len\" is null, expected 5", NULL, NULL},
+};
+
+START_TEST(groups_say_what_their_tasks_say)
+{
+	const char *db = path_in(scratch_folder(), "a.db"), *refused = groups[_i].refused;
+	const char *folder = group_copy(groups[_i].subtasks, groups[_i].group);
+	struct outcome o = RUN("import", "--lm-eval", folder, "--db", db);
+	if (refused) {
+		ck_assert_msg(o.exit_code == 2, "%s: exit %d: %s", groups[_i].name, o.exit_code, buf_text(&o.err));
+		expect_failure(o, 2, (const char *const[]){RESULTS, refused, NULL});
+		ck_assert_int_ne(access(db, F_OK), 0);
+		return;
+	}
+	ck_assert_msg(o.exit_code == 0, "%s: exit %d: %s", groups[_i].name, o.exit_code, buf_text(&o.err));
+	const char *noted = groups[_i].noted ? groups[_i].noted : "groups: ";
+	ck_assert_msg((strstr(buf_text(&o.err), noted) != NULL) == (groups[_i].noted != NULL), "%s: %s",
+		groups[_i].name, buf_text(&o.err));
+	outcome_free(&o);
+	char query[256];
+	snprintf(query, sizeof(query),
+		"SELECT count(*), abs(stderr - %s) < 1e-15 FROM suite_result WHERE task = 'g' AND metric = 'acc,none'",
+		groups[_i].error);
+	expect_sql(db, query, "1|1\n");
+}
+END_TEST
+
+/* LAYERS times two groups, each of both below it: 2^LAYERS ways lead down. */
+START_TEST(many_ways_lead_to_a_task)
+{
+	enum { LAYERS = 40, CHAIN = 5000 };
+	struct buf subtasks = {0}, results = {0};
+	buf_append_text(&subtasks, "{\"g\": [\"l0_0\", \"l0_1\"]");
+	for (int i = 0; i < 2 * LAYERS; i++)
+		if (i / 2 < LAYERS - 1)
+			buf_printf(
+				&subtasks, ", \"l%d_%d\": [\"l%d_0\", \"l%d_1\"]", i / 2, i % 2, i / 2 + 1, i / 2 + 1);
+		else
+			buf_printf(&subtasks, ", \"l%d_%d\": [\"a\", \"b\"]", i / 2, i % 2);
+	buf_append_char(&subtasks, '}');
+	const char *db = path_in(scratch_folder(), "a.db");
+	expect_done(RUN("import", "--lm-eval", group_copy(buf_text(&subtasks), BY_SIZE "}"), "--db", db));
+	expect_sql(db, "SELECT DISTINCT suite FROM suite_result", "g\n");
+
+	/* each below the one before, with a result of its own: more than any harness wrote */
+	buf_clear(&subtasks);
+	for (int i = 0; i < CHAIN; i++) {
+		buf_printf(&subtasks, "%s\"c%d\": [\"c%d\", \"a\", \"b\"]", i ? ", " : "{", i, i + 1);
+		buf_printf(&results, "%s\"c%d\": {\"acc,none\": 0.6}", i ? ", " : "", i);
+	}
+	buf_append_char(&subtasks, '}');
+	EXPECT_FAILURE(RUN("import", "--lm-eval", group_copy(buf_text(&subtasks), buf_text(&results)), "--db", db), 2,
+		RESULTS, "leads through more than");
+	buf_free(&subtasks);
+	buf_free(&results);
 }
 END_TEST
 
@@ -557,6 +710,9 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(in, tasks_of_groups_are_tasks_of_the_topmost_one);
 	tcase_add_loop_test(in, hostile_files_are_refused_by_name, 0, COUNT(hostile));
 	tcase_add_test(in, only_means_are_computed_again);
+	tcase_add_test(in, a_task_without_documents_is_refused);
+	tcase_add_loop_test(in, groups_say_what_their_tasks_say, 0, COUNT(groups));
+	tcase_add_test(in, many_ways_lead_to_a_task);
 	tcase_add_test(in, what_is_typed_wrongly_is_said);
 	tcase_add_test(out, an_exported_run_is_what_the_harness_wrote);
 	tcase_add_test(out, groups_come_back_as_they_went);
