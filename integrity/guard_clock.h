@@ -9,7 +9,6 @@ struct guard_clock {
 	struct kv_guard table; /* for engine_config.guard */
 	const struct kv_guard *inner;
 	uint64_t nanoseconds, calls; /* the reading of the clock itself is in them */
-	uint64_t verify_nanoseconds; /* of verify alone, the part that grows with requests and pages */
 };
 
 /* The clock must not move, and must outlive the engines that it is handed to; so must inner. */

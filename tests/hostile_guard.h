@@ -405,9 +405,9 @@ static inline void requests_submit(struct engine *engine)
 	}
 }
 
-static inline void answers_take(struct engine *engine, struct answers *out)
+/* Of REQUESTS requests that were submitted. */
+static inline void answers_collect(struct engine *engine, struct answers *out)
 {
-	requests_submit(engine);
 	for (int i = 0; i < REQUESTS; i++) {
 		struct engine_result *r = finish_one(engine);
 		out->bits[r->id - 1] = answer_bits(r);
@@ -415,6 +415,12 @@ static inline void answers_take(struct engine *engine, struct answers *out)
 		out->generated[r->id - 1] = r->n_generated;
 		engine_result_free(r);
 	}
+}
+
+static inline void answers_take(struct engine *engine, struct answers *out)
+{
+	requests_submit(engine);
+	answers_collect(engine, out);
 }
 
 static inline struct engine *guarded_engine(const struct kv_guard *guard, bool padded)

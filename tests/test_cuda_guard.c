@@ -3,23 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda_backend.h"
 #include "engine/backend.h"
+#include "tests/backend_pair.h"
 #include "tests/cuda_on_cpu/cuda_on_cpu.h"
 #include "tests/hostile_guard.h"
 
 const char *const test_program_name = "cuda_guard";
-
-static struct backend *backend_new(bool cuda)
-{
-	struct backend *b;
-
-	if (cuda)
-		CHECK_OK(cuda_backend_new(&(struct cuda_options){0}, &b, &test_error));
-	else
-		CHECK_OK(engine_cpu_backend(1, &b, &test_error));
-	return b;
-}
 
 /* ---- engines ---- */
 
@@ -70,13 +59,7 @@ static void small_requests(struct engine *engine)
 static void small_answers(struct engine *engine, struct answers *out)
 {
 	small_requests(engine);
-	for (int i = 0; i < REQUESTS; i++) {
-		struct engine_result *r = finish_one(engine);
-		out->bits[r->id - 1] = answer_bits(r);
-		out->failed[r->id - 1] = r->finish == ENGINE_FAILED;
-		out->generated[r->id - 1] = r->n_generated;
-		engine_result_free(r);
-	}
+	answers_collect(engine, out);
 }
 
 /* By request and check: an answer that comes with the step is told after what the host finds before it. */

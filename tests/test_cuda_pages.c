@@ -3,24 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda_backend.h"
 #include "engine/backend.h"
-#include "engine/engine.h"
+#include "tests/backend_pair.h"
 #include "tests/cuda_on_cpu/cuda_on_cpu.h"
 #include "tests/engine_support.h"
 
 const char *const test_program_name = "cuda_pages";
-
-static struct backend *backend_new(bool cuda)
-{
-	struct backend *b;
-
-	if (cuda)
-		CHECK_OK(cuda_backend_new(&(struct cuda_options){0}, &b, &test_error));
-	else
-		CHECK_OK(engine_cpu_backend(1, &b, &test_error));
-	return b;
-}
 
 /* ---- one layer over a batch of three ---- */
 
