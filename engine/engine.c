@@ -122,6 +122,13 @@ static int pool_open(struct engine *engine, const struct engine_config *config, 
 	return 0;
 }
 
+static int pools_open(struct engine *engine, const struct engine_config *config, struct error *e)
+{
+	for (int part = 0; part < engine->n_parts; part++)
+		TRY(pool_open(engine, config, part, e));
+	return 0;
+}
+
 /* All threads work on the weights; while a model runs they are the backends' own. */
 static int weights_open(struct engine *engine, const struct engine_config *config, struct error *e)
 {
@@ -151,10 +158,7 @@ static int model_open(struct engine *engine, const struct engine_config *config,
 		TRY(checkpoint_open(config->model, &engine->checkpoint, e));
 		TRY(engine_text_open_if_any(config->model, &engine->text, &engine->no_text, e));
 	}
-	TRY(weights_open(engine, config, e));
-	for (int part = 0; part < engine->n_parts; part++)
-		TRY(pool_open(engine, config, part, e));
-	return 0;
+	return weights_open(engine, config, e);
 }
 
 /* What one step reads and computes of one rank's weights. */
@@ -285,6 +289,17 @@ static int scheduler_open(struct engine *engine, const struct engine_config *con
 		engine_text_tokenizer(engine->text), &limits, e);
 }
 
+/* What serves requests with the loaded model. */
+static void serving_close(struct engine *engine)
+{
+	if (engine->scheduler_ready)
+		scheduler_free(&engine->scheduler);
+	engine->scheduler_ready = false;
+	for (int i = 0; i < 2; i++)
+		if (engine->pools[i].backend)
+			kv_pool_free(&engine->pools[i]);
+}
+
 /* What was handed in and is not used: it is taken all the same. */
 static void given_destroy(const struct engine_config *config)
 {
@@ -318,6 +333,7 @@ static int open_all(struct engine *engine, const struct engine_config *config, s
 	f->backend = engine->ranks.backends[0]->ops->name;
 	f->numerics = engine->ranks.backends[0]->ops->numerics;
 	TRY(model_open(engine, config, e));
+	TRY(pools_open(engine, config, e));
 	facts_fill(engine);
 
 	TRY(scheduler_open(engine, config, e));
@@ -340,15 +356,19 @@ int engine_open(const struct engine_config *config, struct engine **out, struct 
 	return 0;
 }
 
+int engine_renew(struct engine *engine, const struct engine_config *config, struct error *e)
+{
+	serving_close(engine);
+	TRY(pools_open(engine, config, e));
+	return scheduler_open(engine, config, e);
+}
+
 void engine_close(struct engine *engine)
 {
 	if (!engine)
 		return;
-	if (engine->scheduler_ready)
-		scheduler_free(&engine->scheduler);
+	serving_close(engine);
 	for (int i = 0; i < 2; i++) {
-		if (engine->pools[i].backend)
-			kv_pool_free(&engine->pools[i]);
 		for (int r = 0; engine->models[i] && r < engine->ranks.size; r++)
 			model_free(&engine->models[i][r]);
 		free(engine->models[i]);

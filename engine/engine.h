@@ -80,6 +80,11 @@ int engine_ranks_check(const struct engine_config *config, struct error *e);
 int engine_open(const struct engine_config *config, struct engine **out, struct error *e);
 void engine_close(struct engine *engine);
 
+/* Begins anew with the loaded model: page pools, prefix caches and counters as engine_open makes them, under config's guard
+ * and faults. Requests and results that are left are dropped. PRECOND: config is, but for these two, what the engine was
+ * opened with. After a failure the engine can only be closed. */
+int engine_renew(struct engine *engine, const struct engine_config *config, struct error *e);
+
 struct engine_facts {         /* what does not change while the engine is open */
 	const char *family;   /* "llama" */
 	const char *backend;  /* "cpu" */
@@ -272,9 +277,6 @@ struct engine_template;
  * template and a name that it does not have are ERR_INPUT; what cannot be parsed is ERR_INPUT with file and line. */
 int engine_template_open(const char *model, const char *which, struct engine_template **out, struct error *e);
 void engine_template_close(struct engine_template *t);
-
-
-
 
 struct engine_chat {
 	const struct json *messages;  /* an array of objects; NULL: None */

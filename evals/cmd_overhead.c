@@ -24,6 +24,11 @@ enum {
 	MOST_CONCURRENCY = 4096,
 };
 
+struct watch {
+	struct guard guard;
+	struct guard_clock clock;
+};
+
 struct measuring {
 	const struct options *options;
 	struct console console;
@@ -39,7 +44,12 @@ struct measuring {
 	int n_arms, blocks, repeat;
 	struct load load;
 	struct py_random rng;
-	int64_t variant_id; /* of the variant in hand, 0: not stored yet */
+	/* of the variant in hand */
+	struct engine_config config;
+	struct engine *engine;
+	struct watch watches[2]; /* the engine lets go of one when it has the next */
+	int turn;
+	int64_t variant_id;
 	struct overhead_report report;
 };
 
@@ -160,13 +170,13 @@ static int load_measure(struct engine *engine, const struct load *load, const st
 	return status;
 }
 
-static int variant_put(struct measuring *m, struct engine *engine, const char *variant, struct error *e)
+static int variant_put(struct measuring *m, struct error *e)
 {
 	static const struct variant_counts none;
 
 	if (m->run_id == 0)
-		TRY(run_begin(m, engine, e));
-	return m->variant_id ? 0 : variant_facts_put(m->store, engine, variant, &none, NULL, &m->variant_id, e);
+		TRY(run_begin(m, m->engine, e));
+	return variant_facts_put(m->store, m->engine, m->config.variant.name, &none, NULL, &m->variant_id, e);
 }
 
 static int sample_put(struct measuring *m, int arm, int block, const struct load *load, int64_t started,
@@ -210,51 +220,41 @@ static int sample_put(struct measuring *m, int arm, int block, const struct load
 	return status;
 }
 
-static int arm_measure(struct engine *engine, const struct guard *guard, const struct guard_clock *clock,
-	const struct load *load, struct overhead_sample *out, struct error *e)
+static int arm_measure(struct engine *engine, const struct watch *watch, const struct load *load,
+	struct overhead_sample *out, struct error *e)
 {
+	const struct guard *guard = &watch->guard;
+
 	TRY(warm_up(engine, load, e));
 	struct load measured = *load;
 	measured.first_request += (uint64_t)load->concurrency;
-	TRY(load_measure(engine, &measured, clock, out, e));
+	TRY(load_measure(engine, &measured, &watch->clock, out, e));
 	if (guard->incidents > 0)
 		return error_set(e, ERR_DEVICE, "the %s guard found %llu incidents while it was measured",
 			guard_level_name(guard->options.level), (unsigned long long)guard->incidents);
 	return guard_proved(guard, e);
 }
 
-/* A fresh engine under the arm's guard. */
-static int arm_run(struct measuring *m, const char *variant, int arm, int block, const struct load *load,
-	struct overhead_sample *out, struct error *e)
+/* Everything anew but the weights, under the arm's guard. */
+static int arm_run(
+	struct measuring *m, int arm, int block, const struct load *load, struct overhead_sample *out, struct error *e)
 {
-	struct engine_config config;
-	struct guard_clock clock;
-	struct guard guard;
-	struct engine *engine;
 	int64_t started = utc_now();
 
-	TRY(engine_options(m->options, m->model, variant, &config, e));
-	if (config.max_requests == 0)
-		config.max_requests = m->most;
-	guard_init(
-		&guard, &(struct guard_options){.level = m->arms[arm].level, .audit_every = m->options->audit_every});
-	guard_clock_init(&clock, &guard.table);
-	config.guard = &clock.table;
-	TRY(engine_options_open(m->options, &config, &engine, e));
-	int status = load_check(load, engine_facts(engine), e);
-	if (status == 0)
-		status = variant_put(m, engine, config.variant.name, e);
-	if (status == 0)
-		status = arm_measure(engine, &guard, &clock, load, out, e);
-	if (status == 0)
-		status = sample_put(m, arm, block, load, started, out, e);
-	engine_close(engine);
-	return status;
+	m->turn = !m->turn;
+	struct watch *w = &m->watches[m->turn];
+	guard_init(&w->guard,
+		&(struct guard_options){.level = m->arms[arm].level, .audit_every = m->options->audit_every});
+	guard_clock_init(&w->clock, &w->guard.table);
+	m->config.guard = &w->clock.table;
+	TRY(engine_renew(m->engine, &m->config, e));
+	TRY(arm_measure(m->engine, w, load, out, e));
+	return sample_put(m, arm, block, load, started, out, e);
 }
 
 /* ---- blocks ---- */
 
-static int blocks_run(struct measuring *m, const char *variant, struct overhead_level *level, struct error *e)
+static int blocks_run(struct measuring *m, struct overhead_level *level, struct error *e)
 {
 	struct load load = m->load;
 
@@ -268,15 +268,15 @@ static int blocks_run(struct measuring *m, const char *variant, struct overhead_
 		console_note(&m->console, "%s, %d at a time, block %d of %d", level->variant, level->concurrency,
 			block + 1, m->blocks);
 		for (int i = 0; i < m->n_arms; i++)
-			TRY(arm_run(m, variant, order[i], block + 1, &load, &level->samples[order[i]][block], e));
+			TRY(arm_run(m, order[i], block + 1, &load, &level->samples[order[i]][block], e));
 		level->n_blocks = block + 1;
 	}
 	return 0;
 }
 
-static int level_run(struct measuring *m, const char *variant, const char *name, int concurrency, struct error *e)
+static int level_run(struct measuring *m, int concurrency, struct error *e)
 {
-	struct overhead_level level = {.variant = name,
+	struct overhead_level level = {.variant = m->config.variant.name,
 		.concurrency = concurrency,
 		.input = m->load.input,
 		.output = m->load.output,
@@ -290,7 +290,7 @@ static int level_run(struct measuring *m, const char *variant, const char *name,
 		status = level.samples[i] ? 0 : ERR_MEMORY;
 	}
 	if (status == 0)
-		status = blocks_run(m, variant, &level, e);
+		status = blocks_run(m, &level, e);
 	if (status == 0)
 		status = overhead_report_level(&m->report, &level, e);
 	for (int i = 0; i < m->n_arms; i++) {
@@ -301,15 +301,26 @@ static int level_run(struct measuring *m, const char *variant, const char *name,
 	return status;
 }
 
+static int levels_run(struct measuring *m, struct error *e)
+{
+	TRY(load_check(&m->load, engine_facts(m->engine), e));
+	TRY(variant_put(m, e));
+	for (int i = 0; i < m->n_concurrency; i++)
+		TRY(level_run(m, m->concurrency[i], e));
+	return 0;
+}
+
+/* The weights are loaded once: to load them takes longer than to measure, and arms that are close in time share more of
+ * what disturbs them. */
 static int variant_run(struct measuring *m, const char *text, struct error *e)
 {
-	struct engine_config config;
-
-	TRY(engine_options(m->options, m->model, text, &config, e));
-	m->variant_id = 0;
-	for (int i = 0; i < m->n_concurrency; i++)
-		TRY(level_run(m, text, config.variant.name, m->concurrency[i], e));
-	return 0;
+	TRY(engine_options(m->options, m->model, text, &m->config, e));
+	if (m->config.max_requests == 0)
+		m->config.max_requests = m->most;
+	TRY(engine_options_open(m->options, &m->config, &m->engine, e));
+	int status = levels_run(m, e);
+	engine_close(m->engine);
+	return status;
 }
 
 /* ---- the command ---- */
@@ -398,7 +409,7 @@ static int measuring_print(struct measuring *m, struct error *e)
 		overhead_report_json(&m->report, m->run_id, &out);
 	} else {
 		buf_printf(&out,
-			"%d tokens in, %d out; %d requests for each at once; %d blocks, a fresh engine for each arm; "
+			"%d tokens in, %d out; %d requests for each at once; %d blocks, fresh pages for each arm; "
 			"run %lld in %s\n",
 			m->load.input, m->load.output, m->repeat, m->blocks, (long long)m->run_id, m->db);
 		status = overhead_report_text(&m->report, m->console.color_output, &out, e);

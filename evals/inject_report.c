@@ -203,6 +203,23 @@ static const char *declared_name(const struct fault_type *type)
 	return type->level == GUARD_LEVEL_COUNT ? "none" : guard_level_name(type->level);
 }
 
+/* A site that declares a higher level than this one, and did not once escape it where it did harm. */
+static bool declared_for_nothing(
+	const struct campaign *c, const struct fault_type *type, int level, int *harmful)
+{
+	int n = 0;
+
+	*harmful = 0;
+	for (int64_t i = 0; i < c->n_trials; i++) {
+		const struct campaign_trial *t = &c->trials[i];
+		if (!in_scope(&(struct scope){.type = type}, t))
+			continue;
+		*harmful += campaign_observed(t) > TRIAL_MASKED;
+		n += escaped(t, level);
+	}
+	return type->level > c->options.levels[level] && *harmful > 0 && n == 0;
+}
+
 /* ---- JSON ---- */
 
 static const enum trial_outcome shown[] = {
@@ -299,6 +316,22 @@ static void escapes_json(const struct campaign *c, struct buf *out)
 	buf_append_char(out, ']');
 }
 
+static void unseen_json(const struct campaign *c, struct buf *out)
+{
+	const char *separator = "";
+
+	buf_append_text(out, "\"declared_not_seen\": [");
+	for (int level = 0; level < c->options.n_levels; level++)
+		for (int i = 0; i < c->options.n_types; i++) {
+			int harmful;
+			if (!declared_for_nothing(c, c->options.types[i], level, &harmful))
+				continue;
+			buf_printf(out, "%s\"%s %s\"", separator, level_name(c, level), c->options.types[i]->name);
+			separator = ", ";
+		}
+	buf_append_text(out, "], ");
+}
+
 void inject_report_json(const struct campaign *c, struct buf *out)
 {
 	buf_printf(out, "{\"schema_version\": 1, \"trials\": %" PRId64 ", \"seed\": %" PRIu64 ", ", c->n_trials,
@@ -314,6 +347,7 @@ void inject_report_json(const struct campaign *c, struct buf *out)
 		", \"codes_told\": %d, \"holds\": %s, ",
 		false_alarms(c), collateral(c), checked_steps(c), codes_told(c, -1),
 		inject_report_holds(c) ? "true" : "false");
+	unseen_json(c, out);
 	escapes_json(c, out);
 	buf_append_text(out, "}\n");
 }
@@ -442,6 +476,24 @@ static void escapes_text(const struct campaign *c, struct buf *out)
 		buf_append_char(out, '\n');
 }
 
+/* The escapes of a level are to be exactly those that are declared: the other direction, which few trials do not settle. */
+static void unseen_text(const struct campaign *c, struct buf *out)
+{
+	size_t begin = out->length;
+
+	for (int level = 0; level < c->options.n_levels; level++)
+		for (int i = 0; i < c->options.n_types; i++) {
+			const struct fault_type *type = c->options.types[i];
+			int harmful;
+			if (!declared_for_nothing(c, type, level, &harmful))
+				continue;
+			buf_printf(out, "  %s %s: declares %s, and none of %d harmful trials escaped\n",
+				level_name(c, level), type->name, declared_name(type), harmful);
+		}
+	if (out->length > begin)
+		buf_append_char(out, '\n');
+}
+
 static void codes_text(const struct campaign *c, struct buf *out)
 {
 	buf_printf(out, "an answer told another request's code in %d observed runs", codes_told(c, -1));
@@ -476,6 +528,7 @@ int inject_report_text(const struct campaign *c, bool color, struct buf *out, st
 			TRY(level_text(c, level, color, out, e));
 		TRY(matrix_text(c, color, out, e));
 		escapes_text(c, out);
+		unseen_text(c, out);
 		codes_text(c, out);
 	}
 	verdict_text(c, out);

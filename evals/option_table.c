@@ -44,8 +44,9 @@ const struct command_row command_table[] = {
 		"in\n"
 		"flight. Every row is stored.\n"},
 	{"overhead", OVERHEAD, 0, 0, "", "what guards cost: arms interleaved in random blocks, with intervals",
-		"Each block measures every arm once, in random order, each in a fresh engine; pairs of one block are "
-		"compared.\n"
+		"Each block measures every arm once, in random order, each with fresh pages and a fresh guard over weights "
+		"that\n"
+		"are loaded once; pairs of one block are compared.\n"
 		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
 		"Every arm of every block is stored.\n"},
 	{"inject", INJECT, 0, 0, "", "break the page bookkeeping in every known way, count what guards catch",

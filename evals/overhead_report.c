@@ -1,7 +1,11 @@
 #include "evals/overhead_report.h"
 
+#include <math.h>
+
 #include "engine/base/json_strict.h"
 #include "evals/run_report.h"
+
+enum { MOST_ADVISED = 10000 }; /* that --blocks takes */
 
 void overhead_report_init(struct overhead_report *r)
 {
@@ -48,6 +52,15 @@ static const char *claim(const struct overhead_change *change, const struct over
 	if (!(aa->low > -0.01 && aa->high < 0.01))
 		return "not resolved";
 	return change->low > -0.01 ? "yes" : change->high < -0.01 ? "no" : "not shown";
+}
+
+/* Blocks with which an interval would reach half a percent either way: its width goes with the root of their number. */
+static int blocks_advised(const struct overhead_change *change, int n_blocks)
+{
+	double times = (change->high - change->low) / 2 / 0.005;
+	double n = ceil(times * times * n_blocks);
+
+	return n < MOST_ADVISED ? (int)n : MOST_ADVISED;
 }
 
 static void add_change(struct table *t, const struct overhead_change *c)
@@ -97,8 +110,11 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 	json_member_text(out, "variant", level->variant);
 	buf_append_text(out, ", ");
 	json_member_text(out, "arm", level->arms[arm]);
-	buf_printf(out, ", \"concurrency\": %d, \"input\": %d, \"output\": %d, \"blocks\": %d, ", level->concurrency,
-		level->input, level->output, level->n_blocks);
+	buf_printf(out,
+		", \"concurrency\": %d, \"input\": %d, \"output\": %d, \"blocks\": %d, "
+		"\"blocks_for_half_percent\": %d, ",
+		level->concurrency, level->input, level->output, level->n_blocks,
+		blocks_advised(&s->throughput, level->n_blocks));
 	json_member_double(out, "tokens_per_s", s->tokens_per_s);
 	append_change(out, "throughput_change", &s->throughput);
 	append_change(out, "cpu_time_change", &s->cpu);
@@ -115,6 +131,14 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 	buf_append_char(out, '}');
 }
 
+static void advise(struct overhead_report *r, const struct overhead_level *level, const struct overhead_change *change)
+{
+	int advised = blocks_advised(change, level->n_blocks);
+
+	if (advised > level->n_blocks && advised > r->blocks_advised)
+		r->blocks_advised = advised;
+}
+
 int overhead_report_level(struct overhead_report *r, const struct overhead_level *level, struct error *e)
 {
 	struct arm_summary aa;
@@ -124,8 +148,10 @@ int overhead_report_level(struct overhead_report *r, const struct overhead_level
 		struct arm_summary s;
 		TRY(arm_summarize(level, arm, &s, e));
 		add_row(r, level, arm, &s, &aa);
-		if (arm > 0)
-			append_row(&r->rows, level, arm, &s, &aa);
+		if (arm == 0)
+			continue;
+		append_row(&r->rows, level, arm, &s, &aa);
+		advise(r, level, &s.throughput);
 	}
 	return 0;
 }
@@ -139,6 +165,9 @@ int overhead_report_text(const struct overhead_report *r, bool color, struct buf
 		"what this measurement can resolve. CPU time: of all threads, for a token of the answers. Guard "
 		"us/step:\n"
 		"the time in the guard's functions, by the clock.\n");
+	if (r->blocks_advised)
+		buf_printf(out, "All intervals of the change within half a percent either way: about --blocks %d here.\n",
+			r->blocks_advised);
 	return 0;
 }
 

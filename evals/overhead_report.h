@@ -10,6 +10,7 @@ enum { OVERHEAD_ARMS = 8 };
 struct overhead_report {
 	struct buf rows; /* elements of a JSON array, commas between */
 	struct table table;
+	int blocks_advised; /* for intervals of half a percent either way; 0: they are */
 };
 
 void overhead_report_init(struct overhead_report *r);

@@ -17,6 +17,14 @@ static inline struct engine *open_with(const char *model, const char *variant, s
 	return engine;
 }
 
+static inline void renew_with(
+	struct engine *engine, const char *model, const char *variant, struct engine_config config)
+{
+	config.model = model;
+	CHECK_OK(variant_parse(variant, &config.variant, &test_error));
+	CHECK_OK(engine_renew(engine, &config, &test_error));
+}
+
 static inline struct engine *open_pocket(const char *variant)
 {
 	return open_with(POCKET, variant, (struct engine_config){.threads = 1, .kv_memory = 64 << 20});

@@ -20,19 +20,28 @@ static const char small_config[] =
 	"\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\"}\n";
 enum { VOCAB = 97, PROMPT = 9, ANSWER = 6 };
 
-static struct engine *engine_on(struct backend *backend, const struct kv_guard *guard, bool padded)
+static const char *small_model(void)
 {
 	scratch_folder();
-	return open_with(test_write_file("config.json", small_config, sizeof small_config - 1), "bf16/bf16",
-		(struct engine_config){.backend = backend,
-			.random_weights = true,
-			.weights_seed = 7,
-			.threads = 1,
-			.page_size = 4,
-			.kv_memory = 1 << 15,
-			.max_requests = 4,
-			.pad_decode = padded,
-			.guard = guard});
+	return test_write_file("config.json", small_config, sizeof small_config - 1);
+}
+
+static struct engine_config engine_config_of(struct backend *backend, const struct kv_guard *guard, bool padded)
+{
+	return (struct engine_config){.backend = backend,
+		.random_weights = true,
+		.weights_seed = 7,
+		.threads = 1,
+		.page_size = 4,
+		.kv_memory = 1 << 15,
+		.max_requests = 4,
+		.pad_decode = padded,
+		.guard = guard};
+}
+
+static struct engine *engine_on(struct backend *backend, const struct kv_guard *guard, bool padded)
+{
+	return open_with(small_model(), "bf16/bf16", engine_config_of(backend, guard, padded));
 }
 
 static struct engine *small_engine(bool cuda, const struct kv_guard *guard, bool padded)
@@ -403,6 +412,27 @@ START_TEST(a_step_has_one_wait_and_one_graph)
 }
 END_TEST
 
+/* No graph of the pools before is launched on those that are there now. */
+START_TEST(an_engine_renewed_answers_the_same)
+{
+	static struct hostile before, after;
+	struct answers first, second;
+
+	hostile_init(&before, NULL, GUARD_PAGES, false);
+	hostile_init(&after, NULL, GUARD_PAGES, false);
+	struct engine *engine = small_engine(true, &before.table, true);
+	small_answers(engine, &first);
+	renew_with(engine, small_model(), "bf16/bf16", engine_config_of(NULL, &after.table, true));
+	small_answers(engine, &second);
+	engine_close(engine);
+	ck_assert_uint_gt(before.guard.verified_steps, 0);
+	ck_assert_uint_eq(before.guard.verified_steps, after.guard.verified_steps);
+	ck_assert_uint_eq(before.guard.incidents + after.guard.incidents, 0);
+	for (int r = 0; r < REQUESTS; r++)
+		ck_assert(!second.failed[r] && second.bits[r] == first.bits[r]);
+}
+END_TEST
+
 void test_program_cases(Suite *suite)
 {
 	TCase *engine = test_case(suite, "engine", 60);
@@ -414,4 +444,5 @@ void test_program_cases(Suite *suite)
 	tcase_add_loop_test(engine, an_answer_at_once_is_believed, 0, 24);
 	tcase_add_loop_test(engine, padding_reads_no_page_outside, 0, 12);
 	tcase_add_loop_test(engine, a_step_has_one_wait_and_one_graph, 0, 4);
+	tcase_add_test(engine, an_engine_renewed_answers_the_same);
 }

@@ -489,6 +489,46 @@ START_TEST(a_guard_sees_the_bookkeeping_and_fails_only_its_request)
 }
 END_TEST
 
+START_TEST(an_engine_renewed_has_the_guard_given_now)
+{
+	struct watcher first = {0}, second = {0};
+	struct kv_guard guards[] = {watcher_guard(&first), watcher_guard(&second)};
+	struct engine_config config = {.threads = 1, .kv_memory = 64 << 20, .guard = &guards[0]};
+	struct engine *engine = open_with(POCKET, "bf16/bf16", config);
+	struct probe expected = probe_among(engine, 0);
+	struct watcher seen = first;
+
+	config.guard = &guards[1];
+	renew_with(engine, POCKET, "bf16/bf16", config);
+	struct probe watched = probe_among(engine, 0);
+	ck_assert_int_eq(memcmp(&watched, &expected, sizeof expected), 0);
+	ck_assert_int_eq(memcmp(&first, &seen, sizeof first), 0);
+	ck_assert_int_eq(memcmp(&second, &first, sizeof second), 0);
+	config.guard = NULL;
+	renew_with(engine, POCKET, "bf16/bf16", config);
+	struct probe alone = probe_among(engine, 0);
+	ck_assert_int_eq(memcmp(&alone, &expected, sizeof expected), 0);
+	ck_assert_int_eq(memcmp(&second, &first, sizeof second), 0);
+	engine_close(engine);
+}
+END_TEST
+
+START_TEST(a_guard_that_refuses_leaves_an_engine_to_close)
+{
+	struct watcher w = {0};
+	struct kv_guard guard = watcher_guard(&w);
+	struct engine_config config = {.model = POCKET, .threads = 1, .kv_memory = 1 << 20, .page_size = 32};
+	struct engine *engine = open_with(POCKET, "bf16/bf16", config);
+	struct error e = {0};
+
+	CHECK_OK(variant_parse("bf16/bf16", &config.variant, &test_error));
+	config.guard = &guard;
+	ck_assert_int_eq(engine_renew(engine, &config, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.message, "pages of 16"));
+	engine_close(engine);
+}
+END_TEST
+
 START_TEST(a_guard_that_cannot_cover_the_layout_refuses_at_start)
 {
 	struct watcher w = {0};
@@ -613,6 +653,8 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(requests, an_aborted_request_gives_its_pages_back);
 	tcase_add_test(requests, stop_strings_end_the_answer_and_are_cut_off);
 	tcase_add_test(hooks, a_guard_sees_the_bookkeeping_and_fails_only_its_request);
+	tcase_add_test(hooks, an_engine_renewed_has_the_guard_given_now);
+	tcase_add_test(hooks, a_guard_that_refuses_leaves_an_engine_to_close);
 	tcase_add_test(hooks, a_guard_that_cannot_cover_the_layout_refuses_at_start);
 	tcase_add_loop_test(hooks, a_fault_at_a_site_changes_what_it_should, 0, 4);
 	tcase_add_test(opening, variants_are_parsed_or_refused_by_the_part_that_is_wrong);

@@ -1,4 +1,6 @@
 /* Guards as the program takes them, and `assay overhead`. No time is judged. */
+#include <math.h>
+
 #include "evals/run_guard.h"
 #include "tests/program_store.h"
 #include "tests/store_fixture.h"
@@ -162,6 +164,10 @@ START_TEST(overhead_measures_every_arm_in_every_block)
 		double value = json_double(json_path(row, "throughput_change/value"));
 		ck_assert(json_double(json_path(row, "throughput_change/low")) <= value);
 		ck_assert(json_double(json_path(row, "throughput_change/high")) >= value);
+		double wide = json_double(json_path(row, "throughput_change/high")) -
+			json_double(json_path(row, "throughput_change/low"));
+		double blocks = ceil(3 * wide * wide / 1e-4);
+		ck_assert_double_eq_tol(json_double(json_path(row, "blocks_for_half_percent")), blocks < 1e4 ? blocks : 1e4, 1);
 		ck_assert(json_double(json_path(row, "guard_us_per_step")) > 0);
 		ck_assert(json_double(json_path(row, "guard_share")) < 1);
 		ck_assert_int_eq(json_path(row, "aa_throughput_change/low")->type, JSON_NUMBER);

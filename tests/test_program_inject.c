@@ -31,6 +31,41 @@ static int64_t tally(const struct json *level, const char *member)
 	return sum;
 }
 
+static int rank_of(struct str level)
+{
+	static const char *const levels[] = {"tags", "pages", "chain", "digest"};
+	int i = 0;
+
+	while (i < 4 && !str_is(level, levels[i]))
+		i++;
+	return i; /* "none": no level */
+}
+
+/* The sites that declare a higher level, and did not escape where they did harm, are those of the table. */
+static void declared_not_seen_check(const struct json *root)
+{
+	static const char *const escapes[] = {"detected_late", "silent", "leak", "crash", "hang"};
+	const struct json *named = json_get(root, "declared_not_seen");
+	size_t n = 0;
+	char name[128];
+
+	JSON_EACH (site, json_get(root, "sites"))
+		JSON_EACH (guard, json_get(site, "guards")) {
+			int64_t escaped = 0;
+			for (int i = 0; i < 5; i++)
+				escaped += json_path_int(guard, escapes[i]);
+			bool harmful = json_path_int(guard, "activated") > json_path_int(guard, "masked");
+			bool above = rank_of(json_get(site, "level")->text) > rank_of(guard->key);
+			bool there = false;
+			snprintf(name, sizeof name, "%s %s", guard->key.data, site->key.data);
+			JSON_EACH (line, named)
+				there |= str_is(line->text, name);
+			ck_assert_msg(there == (above && harmful && escaped == 0), "%s", name);
+			n += there;
+		}
+	ck_assert_uint_eq(n, named->count);
+}
+
 START_TEST(a_seed_decides_every_byte)
 {
 	const char *db = database(), *other = database();
@@ -55,6 +90,7 @@ START_TEST(a_seed_decides_every_byte)
 			tally(level, "detected") + tally(level, "detected_late") + tally(level, "silent") +
 				tally(level, "leak") + tally(level, "crash") + tally(level, "hang"));
 	}
+	declared_not_seen_check(root);
 	/* a level notices no less than those below it */
 	ck_assert_int_gt(tally(json_get(levels, "pages"), "detected"), tally(json_get(levels, "tags"), "detected"));
 	/* rows: one observed and two enforced of each trial; what the table counts is what is stored */

@@ -373,6 +373,42 @@ START_TEST(what_is_asked_twice_is_computed_once)
 }
 END_TEST
 
+/* With requests in every state left in it: nothing of them is there afterwards. */
+START_TEST(an_engine_renewed_is_as_opened)
+{
+	struct engine_config config = {
+		.threads = 2, .kv_memory = 14 * page_bytes(variants[_i]), .max_requests = 4};
+	struct engine *engine = open_with(POCKET, variants[_i], config);
+	static struct output first[PROMPTS], again[PROMPTS];
+	struct engine_stats before, after;
+	int32_t tokens[LONGEST];
+	bool idle;
+	int n = n_prompts();
+
+	batch_ask(engine, 0, n, false, first);
+	engine_stats(engine, &before);
+	struct engine_request whole = prompt_request(tokens, 1), short_one = {.tokens = tokens, .n_tokens = 1,
+		.max_tokens = 1, .logprobs_from = -1, .ignore_eos = true};
+	submit(engine, &short_one);
+	for (int i = 0; i < 6; i++)
+		submit(engine, &whole);
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(engine_step(engine, &idle, &test_error));
+	submit(engine, &whole);
+	for (int times = 0; times < 2; times++) {
+		renew_with(engine, POCKET, variants[_i], config);
+		engine_stats(engine, &after);
+		ck_assert_int_eq(memcmp(&after, &(struct engine_stats){0}, sizeof after), 0);
+		ck_assert_ptr_null(engine_poll(engine));
+		batch_ask(engine, 0, n, false, again);
+		same(again, first, 0, n, "an engine renewed");
+		engine_stats(engine, &after);
+		ck_assert_int_eq(memcmp(&after, &before, sizeof after), 0);
+	}
+	engine_close(engine);
+}
+END_TEST
+
 START_TEST(an_aborted_request_leaves_nothing)
 {
 	struct engine *engine =
@@ -508,6 +544,7 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(reuse, what_is_asked_twice_is_computed_once);
 	tcase_add_loop_test(reuse, a_request_may_need_every_page, 0, 2);
 	tcase_add_test(reuse, an_aborted_request_leaves_nothing);
+	tcase_add_loop_test(reuse, an_engine_renewed_is_as_opened, 0, FEW);
 	tcase_add_test(reuse, a_deadline_ends_a_request);
 	tcase_add_test(reuse, the_oldest_request_is_never_preempted);
 }
