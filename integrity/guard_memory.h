@@ -4,16 +4,11 @@
 
 #include <stddef.h>
 
-#include "engine/base/error.h"
-
-struct guard_block {
-	void *base;
-	size_t bytes;
-};
+#include "engine/base/large_memory.h"
 
 /* Starts as {0}; taken from twice. */
 struct guard_memory {
-	struct guard_block blocks[2]; /* owned */
+	struct large_block blocks[2]; /* owned */
 	int n_blocks;
 	char *at, *end; /* what is left of the last */
 };

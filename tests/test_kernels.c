@@ -168,9 +168,9 @@ START_TEST(threads_that_pack_change_nothing)
 	struct operands o = operands_make(c);
 	struct weight alone, shared;
 
-	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, &alone, &test_error));
+	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, NULL, &alone, &test_error));
 	o.matrix.threads = thread_pool_new(3, &test_error);
-	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, &shared, &test_error));
+	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, NULL, &shared, &test_error));
 	size_t panels = (size_t)panel_count(c->rows), data = panels * panel_bytes(c->format, c->columns);
 	ck_assert_uint_eq(alone.bytes, shared.bytes);
 	ck_assert_mem_eq(alone.data, shared.data, data);
@@ -191,7 +191,7 @@ START_TEST(linear_ref_is_near_double_precision)
 	float *y = calloc((size_t)(c->tokens * c->rows), sizeof *y);
 	struct weight w;
 
-	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, &w, &test_error));
+	CHECK_OK(weight_pack_cpu(&o.matrix, c->parts, NULL, &w, &test_error));
 	w.quantize_input = c->quantize_input;
 	struct linear_args a = linear_args_make(c, &o, &w, y);
 	linear_ref(&a);
@@ -645,10 +645,10 @@ START_TEST(a_weight_that_is_not_a_number_is_refused)
 	struct weight w;
 	struct error e = {0};
 
-	ck_assert_int_eq(weight_pack_cpu(&m, 1, &w, &e), ERR_INPUT);
+	ck_assert_int_eq(weight_pack_cpu(&m, 1, NULL, &w, &e), ERR_INPUT);
 	ck_assert_ptr_nonnull(strstr(e.message, "[1, 1]"));
 	codes[4] = 0x7e;
-	CHECK_OK(weight_pack_cpu(&m, 1, &w, &test_error));
+	CHECK_OK(weight_pack_cpu(&m, 1, NULL, &w, &test_error));
 	weight_free_cpu(&w);
 }
 END_TEST

@@ -213,7 +213,7 @@ static void head_linear_run(const struct head_linear_args *a)
 static void pack_f32(const float *values, int rows, int columns, struct weight *w)
 {
 	struct host_matrix m = {.format = WEIGHT_F32, .rows = rows, .columns = columns, .data = values};
-	CHECK_OK(weight_pack_cpu(&m, 1, w, &test_error));
+	CHECK_OK(weight_pack_cpu(&m, 1, NULL, w, &test_error));
 }
 
 /* W_UK^T [C, Dn] and W_UV [Dv, C] of each head from kv_b [N, Dn + Dv, C]. */
@@ -442,7 +442,7 @@ START_TEST(head_linear_is_rows)
 			scales[r] = 0.01f + 0.001f * (float)r;
 		struct host_matrix m = {
 			.format = WEIGHT_E4M3, .rows = ROWS, .columns = COLUMNS, .data = codes, .scales = scales};
-		CHECK_OK(weight_pack_cpu(&m, 1, &w[n], &test_error));
+		CHECK_OK(weight_pack_cpu(&m, 1, NULL, &w[n], &test_error));
 		w[n].quantize_input = _i;
 	}
 	head_linear_run(&(struct head_linear_args){.weights = w,

@@ -272,7 +272,7 @@ static struct weight hash_weight(enum weight_format format, uint64_t seed, int r
 		.group_scales = group_scales,
 	};
 	struct weight w;
-	CHECK_OK(weight_pack_cpu(&m, 1, &w, &test_error));
+	CHECK_OK(weight_pack_cpu(&m, 1, NULL, &w, &test_error));
 	w.quantize_input = w8a8;
 	free(values);
 	free(scales);
@@ -525,8 +525,8 @@ START_TEST(experts_ascending)
 		float down = outputs[e] / 32.0f;
 		struct host_matrix first = {.format = WEIGHT_F32, .rows = 2, .columns = 1, .data = gate_up};
 		struct host_matrix second = {.format = WEIGHT_F32, .rows = 1, .columns = 1, .data = &down};
-		CHECK_OK(weight_pack_cpu(&first, 1, &m.gate_up[e], &test_error));
-		CHECK_OK(weight_pack_cpu(&second, 1, &m.down[e], &test_error));
+		CHECK_OK(weight_pack_cpu(&first, 1, NULL, &m.gate_up[e], &test_error));
+		CHECK_OK(weight_pack_cpu(&second, 1, NULL, &m.down[e], &test_error));
 	}
 	struct experts_args args = {
 		.x = &x, .n_tokens = 1, .n_chosen = 3, .experts = experts, .weights = weights, .y = &y};

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/base/large_memory.h"
 #include "engine/base/quant.h"
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/kernels.h"
@@ -27,6 +28,7 @@ struct cpu_backend {
 	struct backend base; /* first: the handle that callers hold */
 	struct thread_pool *pool;
 	const struct cpu_kernels *kernels;
+	struct slabs weights;
 	struct scratch rounded, attend, gathered, logits, order, composed;
 	struct error failure; /* the first one, reported by finish */
 };
@@ -85,8 +87,7 @@ static void cpu_copy(struct backend *b, void *to, const void *from, size_t bytes
 static int cpu_weight_pack(
 	struct backend *b, const struct host_matrix *m, int parts, struct weight *out, struct error *e)
 {
-	(void)b;
-	return weight_pack_cpu(m, parts, out, e);
+	return weight_pack_cpu(m, parts, &self(b)->weights, out, e);
 }
 
 static void cpu_weight_free(struct backend *b, struct weight *w)
@@ -116,6 +117,7 @@ static void cpu_destroy(struct backend *b)
 	struct scratch *all[] = {&c->rounded, &c->attend, &c->gathered, &c->logits, &c->order, &c->composed};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		free(all[i]->data);
+	slabs_end(&c->weights);
 	thread_pool_delete(c->pool);
 	free(c);
 }

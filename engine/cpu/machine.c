@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/base/file.h"
+#include "engine/base/large_memory.h"
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/cpu_backend.h"
 #include "engine/cpu/kernels.h"
@@ -83,7 +84,7 @@ int machine_measure(int threads, struct engine_machine *out, struct error *e)
 	kernels = cpu_backend_kernels(backend);
 	out->isa = kernels->isa;
 	cpu_name(out->cpu, sizeof out->cpu);
-	char *buffer = mem_aligned(buffer_bytes, e);
+	char *buffer = slab_take(NULL, buffer_bytes, e); /* as weights are */
 	int status = buffer ? 0 : ERR_MEMORY;
 	if (status == 0) {
 		memset(buffer, 1, buffer_bytes); /* zero pages would all be one page in the cache */
@@ -94,7 +95,7 @@ int machine_measure(int threads, struct engine_machine *out, struct error *e)
 	/* a neighbour on the machine can make all threads slower than one: a ceiling is what was reached at all */
 	out->read_all = out->read_all > out->read_one ? out->read_all : out->read_one;
 	out->flops_all = out->flops_all > out->flops_one ? out->flops_all : out->flops_one;
-	free(buffer);
+	slab_give(buffer);
 	backend->ops->destroy(backend);
 	return status;
 }

@@ -1,6 +1,5 @@
 #include "engine/cpu/pack.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/number.h"
@@ -55,7 +54,7 @@ static void panel_task(void *argument, int panel, int thread)
 	pack_panel(p->m, panel, p->data + (size_t)panel * p->panel_bytes);
 }
 
-int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e)
+int weight_pack_cpu(const struct host_matrix *m, int parts, struct slabs *slabs, struct weight *out, struct error *e)
 {
 	size_t panels = (size_t)panel_count(m->rows), bytes = panel_bytes(m->format, m->columns), scale_bytes = 0;
 
@@ -66,8 +65,8 @@ int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, 
 		scale_bytes = panels * PANEL_ROWS * sizeof(float);
 	else if (m->format == WEIGHT_INT4)
 		scale_bytes = panels * (size_t)group_count(out) * PANEL_ROWS * sizeof(uint16_t);
-	out->data = mem_aligned(panels * bytes, e);
-	out->scales = scale_bytes ? mem_aligned(scale_bytes, e) : NULL;
+	out->data = slab_take(slabs, panels * bytes, e);
+	out->scales = scale_bytes ? slab_take(slabs, scale_bytes, e) : NULL;
 	out->bytes = panels * bytes + scale_bytes;
 	if (!out->data || (scale_bytes && !out->scales)) {
 		weight_free_cpu(out);
@@ -82,8 +81,8 @@ int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, 
 
 void weight_free_cpu(struct weight *w)
 {
-	free(w->data);
-	free(w->scales);
+	slab_give(w->data);
+	slab_give(w->scales);
 	*w = (struct weight){0};
 }
 

@@ -6,6 +6,7 @@
 #define ASSAY_ENGINE_CPU_PACK_H
 
 #include "engine/backend.h"
+#include "engine/base/large_memory.h"
 
 enum { PANEL_ROWS = 16 };
 
@@ -37,8 +38,10 @@ static inline size_t panel_bytes(enum weight_format format, int columns)
 	return (size_t)((columns + step - 1) / step) * panel_step_bytes(format);
 }
 
-/* out->data and out->scales are fresh memory for weight_free_cpu. ERR_INPUT: host_matrix_check. */
-int weight_pack_cpu(const struct host_matrix *m, int parts, struct weight *out, struct error *e);
+/* out->data and out->scales are pieces of slabs (NULL: each has its own) for weight_free_cpu. ERR_INPUT:
+ * host_matrix_check. */
+int weight_pack_cpu(
+	const struct host_matrix *m, int parts, struct slabs *slabs, struct weight *out, struct error *e);
 void weight_free_cpu(struct weight *w);
 
 /* The stored value at (row, column): exact, without its scale. */

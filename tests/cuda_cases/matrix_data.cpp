@@ -101,7 +101,7 @@ struct weight matrix_data::pack_cpu() const
 	const struct host_matrix m = host();
 	struct weight cpu;
 	struct error e;
-	packed_or_exit(weight_pack_cpu(&m, shape.parts, &cpu, &e), &e);
+	packed_or_exit(weight_pack_cpu(&m, shape.parts, nullptr, &cpu, &e), &e);
 	cpu.quantize_input = shape.quantize_input;
 	return cpu;
 }

@@ -1,0 +1,144 @@
+#include "engine/base/large_memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "engine/base/memory_gap.h"
+
+enum {
+	LINE = 64,            /* bytes of a line of the caches */
+	LARGE_PAGE = 1 << 21, /* of x86-64, and the usual one of AArch64 */
+	LARGE_FROM = 1 << 17, /* bytes for which one of them is asked for */
+	SMALL_PAGE = 1 << 12,
+	SLAB = 1 << 25,
+};
+
+static size_t rounded(size_t bytes, size_t to)
+{
+	return (bytes + to - 1) / to * to;
+}
+
+/* ---- a block ---- */
+
+int large_block_map(struct large_block *block, size_t bytes, struct error *e)
+{
+	*block = (struct large_block){0};
+	if (bytes > PTRDIFF_MAX - 2 * (size_t)LARGE_PAGE)
+		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
+	bool large = bytes >= LARGE_FROM;
+	size_t size = rounded(bytes, large ? LARGE_PAGE : SMALL_PAGE), mapped = large ? size + LARGE_PAGE : size;
+	void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
+	uintptr_t start = (uintptr_t)base;
+	block->base = base;
+	block->mapped = mapped;
+	block->start = (char *)base + (large ? rounded(start, LARGE_PAGE) - start : 0);
+	block->end = block->start + size;
+	if (large)
+		(void)madvise(block->start, size, MADV_HUGEPAGE); /* advice: without it everything is as right, and slower */
+	return 0;
+}
+
+void large_block_unmap(struct large_block *block)
+{
+	if (!block->base)
+		return;
+	memory_allow(block->base, block->mapped); /* whatever is mapped there next */
+	munmap(block->base, block->mapped);
+	*block = (struct large_block){0};
+}
+
+/* ---- pieces ---- */
+
+/* At the start of its block. */
+struct slab {
+	struct large_block block;
+	struct slabs *owner; /* that cuts pieces from it; NULL: nobody does any more */
+	char *at;            /* what is left of it begins there */
+	size_t live;         /* pieces */
+};
+
+_Static_assert(sizeof(struct slab) <= LINE, "a slab's own record takes one line");
+
+/* In the line before each piece. */
+struct piece {
+	struct slab *slab;
+};
+
+static struct slab *slab_open(size_t bytes, struct error *e)
+{
+	struct large_block block;
+
+	if (large_block_map(&block, bytes, e) < 0)
+		return NULL;
+	struct slab *slab = (struct slab *)(void *)block.start;
+	*slab = (struct slab){.block = block, .at = block.start + LINE};
+	return slab;
+}
+
+static void slab_close(struct slab *slab)
+{
+	struct large_block block = slab->block; /* the slab lies in it */
+
+	if (slab->owner)
+		slab->owner->current = NULL;
+	large_block_unmap(&block);
+}
+
+void slabs_end(struct slabs *slabs)
+{
+	if (slabs->current)
+		slabs->current->owner = NULL;
+	slabs->current = NULL;
+}
+
+/* The slab that has room for so many bytes. */
+static struct slab *slab_for(struct slabs *slabs, size_t bytes, struct error *e)
+{
+	struct slab *slab = slabs ? slabs->current : NULL;
+
+	if (slab && bytes <= (size_t)(slab->block.end - slab->at))
+		return slab;
+	if (!slabs || bytes > SLAB - LINE)
+		return slab_open(LINE + bytes, e);
+	slab = slab_open(SLAB, e);
+	if (!slab)
+		return NULL;
+	slabs_end(slabs);
+	slab->owner = slabs;
+	slabs->current = slab;
+	return slab;
+}
+
+void *slab_take(struct slabs *slabs, size_t bytes, struct error *e)
+{
+	if (bytes > PTRDIFF_MAX - 4 * (size_t)LARGE_PAGE) {
+		error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
+		return NULL;
+	}
+	size_t taken = LINE + rounded(bytes, LINE) + MEMORY_GAP;
+	struct slab *slab = slab_for(slabs, taken, e);
+	if (!slab)
+		return NULL;
+	struct piece *piece = (struct piece *)(void *)slab->at;
+	char *start = slab->at + LINE;
+	piece->slab = slab;
+	memory_forbid(piece, LINE);
+	memory_forbid(start + bytes, taken - LINE - bytes);
+	slab->at += taken;
+	slab->live++;
+	return start;
+}
+
+void slab_give(void *memory)
+{
+	if (!memory)
+		return;
+	struct piece *piece = (struct piece *)(void *)((char *)memory - LINE);
+	memory_allow(piece, LINE);
+	struct slab *slab = piece->slab;
+	if (--slab->live == 0)
+		slab_close(slab);
+}

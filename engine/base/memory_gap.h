@@ -1,0 +1,17 @@
+/* Gaps between pieces of one mapping, by which AddressSanitizer sees what runs over from one into the next. Without it there
+ * are none. */
+#ifndef ASSAY_ENGINE_BASE_MEMORY_GAP_H
+#define ASSAY_ENGINE_BASE_MEMORY_GAP_H
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+enum { MEMORY_GAP = 64 };
+#define memory_forbid(from, bytes) ASAN_POISON_MEMORY_REGION(from, bytes)
+#define memory_allow(from, bytes) ASAN_UNPOISON_MEMORY_REGION(from, bytes)
+#else
+enum { MEMORY_GAP = 0 };
+#define memory_forbid(from, bytes) ((void)(from), (void)(bytes))
+#define memory_allow(from, bytes) ((void)(from), (void)(bytes))
+#endif
+
+#endif
