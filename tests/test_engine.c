@@ -2,10 +2,12 @@
  * fill. */
 #include <stdlib.h>
 
+#include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "engine/kv/fault_hook.h"
 #include "engine/kv/kv_guard.h"
 #include "tests/engine_support.h"
+#include "tests/tiny_model.h"
 
 const char *const test_program_name = "engine";
 
@@ -607,6 +609,37 @@ START_TEST(variants_are_parsed_or_refused_by_the_part_that_is_wrong)
 }
 END_TEST
 
+/* Bytes of files, mapped or in a memory file system, that this process holds. */
+static long file_bytes(void)
+{
+	struct buf status = {0};
+	long total = 0;
+
+	CHECK_OK(file_read("/proc/self/status", &status, &test_error));
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "RssShmem:" : "RssFile:", *line = strstr(buf_text(&status), name);
+		ck_assert_ptr_nonnull(line);
+		total += strtol(line + strlen(name), NULL, 10) << 10;
+	}
+	buf_free(&status);
+	return total;
+}
+
+/* Threads that read rows bring in what lies around them, too: it goes when the matrix is read. */
+START_TEST(of_a_loaded_checkpoint_nothing_stays_in_memory)
+{
+	enum { MANY = 500000 }; /* rows of 32 bytes */
+	struct engine_config config = {.threads = 4, .kv_memory = 1 << 20};
+	const char *large = tiny_model(MANY, -1);
+
+	engine_close(open_with(tiny_model(100, -1), "bf16/bf16", config)); /* the program's own pages */
+	long before = file_bytes();
+	struct engine *engine = open_with(large, "bf16/bf16", config);
+	ck_assert_int_lt(file_bytes() - before, 4 << 20);
+	engine_close(engine);
+}
+END_TEST
+
 START_TEST(an_engine_that_cannot_open_says_why)
 {
 	static const struct {
@@ -658,5 +691,6 @@ void test_program_cases(Suite *suite)
 	tcase_add_test(hooks, a_guard_that_cannot_cover_the_layout_refuses_at_start);
 	tcase_add_loop_test(hooks, a_fault_at_a_site_changes_what_it_should, 0, 4);
 	tcase_add_test(opening, variants_are_parsed_or_refused_by_the_part_that_is_wrong);
+	tcase_add_test(opening, of_a_loaded_checkpoint_nothing_stays_in_memory);
 	tcase_add_loop_test(opening, an_engine_that_cannot_open_says_why, 0, 5);
 }

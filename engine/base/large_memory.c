@@ -11,7 +11,7 @@ enum {
 	LARGE_PAGE = 1 << 21, /* of x86-64, and the usual one of AArch64 */
 	LARGE_FROM = 1 << 17, /* bytes for which one of them is asked for */
 	SMALL_PAGE = 1 << 12,
-	SLAB = 1 << 25,
+	SLAB = 1 << 26,
 };
 
 static size_t rounded(size_t bytes, size_t to)
@@ -27,7 +27,7 @@ int large_block_map(struct large_block *block, size_t bytes, struct error *e)
 	if (bytes > PTRDIFF_MAX - 2 * (size_t)LARGE_PAGE)
 		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
 	bool large = bytes >= LARGE_FROM;
-	size_t size = rounded(bytes, large ? LARGE_PAGE : SMALL_PAGE), mapped = large ? size + LARGE_PAGE : size;
+	size_t size = rounded(bytes ? bytes : 1, large ? LARGE_PAGE : SMALL_PAGE), mapped = large ? size + LARGE_PAGE : size;
 	void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
 		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);

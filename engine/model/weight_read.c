@@ -118,6 +118,12 @@ static void block_read(void *argument, int block, int thread)
 	}
 }
 
+void fused_release(const struct fused *f)
+{
+	for (int i = 0; i < f->count; i++)
+		file_map_release(f->tensors[i]->data, f->tensors[i]->size);
+}
+
 static int failure_tell(const struct reading *r, int row, struct error *e)
 {
 	const struct tensor *t = tensor_of(r->f, &row);
@@ -186,7 +192,9 @@ int weight_read(const struct fused *f, const struct weight_scheme *scheme, struc
 		.n = f->rows,
 		.out = out,
 		.stored = (char *)out->data};
-	return rows_read(&r, threads, e);
+	int status = rows_read(&r, threads, e);
+	fused_release(f);
+	return status;
 }
 
 void weight_matrix_free(struct weight_matrix *w)

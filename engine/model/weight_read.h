@@ -30,7 +30,11 @@ int weight_read(const struct fused *f, const struct weight_scheme *scheme, struc
 	struct weight_matrix *out, struct error *e);
 void weight_matrix_free(struct weight_matrix *w);
 
-/* Rows [first, first + n) as they are stored, in fused_format. out: [n, columns]. */
+/* Rows [first, first + n) as they are stored, in fused_format. out: [n, columns]. After the last of them: fused_release. */
 int weight_read_rows(const struct fused *f, int first, int n, struct thread_pool *threads, void *out, struct error *e);
+
+/* What is left of the tensors' files in memory leaves it: a thread that reads its rows also brings in again what lies around
+ * them, and another had done with. */
+void fused_release(const struct fused *f);
 
 #endif

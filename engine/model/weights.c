@@ -307,6 +307,7 @@ static int upload_embedding(struct reader *r, const struct fused *f, struct erro
 				(char *)ranks->weights[rank]->embedding + (size_t)first * row_bytes, piece,
 				(size_t)n * row_bytes);
 	}
+	fused_release(f);
 	free(piece);
 	return status;
 }
