@@ -33,11 +33,11 @@ static int pages_init(struct kv_pool *pool, struct error *e)
 {
 	int n = pool->geometry.n_pages;
 
-	pool->layers = slab_take(&pool->memory, (size_t)pool->n_ranks * (size_t)pool->n_layers * sizeof *pool->layers, e);
-	pool->free_pages = slab_take(&pool->memory, (size_t)n * sizeof *pool->free_pages, e);
-	pool->references = slab_take(&pool->memory, (size_t)n * sizeof *pool->references, e);
-	pool->cached = slab_take(&pool->memory, (size_t)n * sizeof *pool->cached, e);
-	pool->quarantined = slab_take(&pool->memory, (size_t)n * sizeof *pool->quarantined, e);
+	pool->layers = mem_calloc((size_t)pool->n_ranks * (size_t)pool->n_layers, sizeof *pool->layers, e);
+	pool->free_pages = mem_calloc((size_t)n, sizeof *pool->free_pages, e);
+	pool->references = mem_calloc((size_t)n, sizeof *pool->references, e);
+	pool->cached = mem_calloc((size_t)n, sizeof *pool->cached, e);
+	pool->quarantined = mem_calloc((size_t)n, sizeof *pool->quarantined, e);
 	if (!pool->layers || !pool->free_pages || !pool->references || !pool->cached || !pool->quarantined)
 		return ERR_MEMORY;
 	for (int page = n - 1; page >= 1; page--)
@@ -91,12 +91,11 @@ void kv_pool_free(struct kv_pool *pool)
 		b->ops->free(b, pool->layers[l].k);
 		b->ops->free(b, pool->layers[l].v);
 	}
-	slab_give(pool->layers);
-	slab_give(pool->free_pages);
-	slab_give(pool->references);
-	slab_give(pool->cached);
-	slab_give(pool->quarantined);
-	slabs_end(&pool->memory);
+	free(pool->layers);
+	free(pool->free_pages);
+	free(pool->references);
+	free(pool->cached);
+	free(pool->quarantined);
 	*pool = (struct kv_pool){0};
 }
 

@@ -6,7 +6,6 @@
 #define ASSAY_ENGINE_KV_KV_POOL_H
 
 #include "engine/backend.h"
-#include "engine/base/large_memory.h"
 #include "engine/comm.h"
 #include "engine/kv/fault_hook.h"
 #include "engine/kv/kv_guard.h"
@@ -22,7 +21,6 @@ struct kv_pool {
 	struct kv_geometry geometry; /* of one rank's memory: its share of the kv heads */
 	enum kv_format format;
 	int n_layers;
-	struct slabs memory;     /* of the books */
 	struct kv_layer *layers; /* [n_ranks, n_layers] */
 	int32_t *free_pages;     /* stack of n_free pages, lowest on top at the start */
 	int n_free;

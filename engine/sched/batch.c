@@ -18,21 +18,21 @@ int batch_init(struct batch *b, int max_tokens, int max_requests, int table_stri
 	size_t tokens = (size_t)max_tokens, sequences = (size_t)max_sequences;
 
 	*b = (struct batch){.max_tokens = max_tokens, .max_sequences = max_sequences, .table_stride = table_stride};
-	b->ids = slab_take(&b->memory, tokens * sizeof *b->ids, e);
-	b->positions = slab_take(&b->memory, tokens * sizeof *b->positions, e);
-	b->slots = slab_take(&b->memory, tokens * sizeof *b->slots, e);
-	b->cu_seqlens = slab_take(&b->memory, (sequences + 1) * sizeof *b->cu_seqlens, e);
-	b->first_position = slab_take(&b->memory, (sequences + 1) * sizeof *b->first_position, e);
-	b->block_tables = slab_take(&b->memory, sequences * (size_t)table_stride * sizeof *b->block_tables, e);
-	b->scheduled = slab_take(&b->memory, sequences * sizeof *b->scheduled, e);
-	b->request_ids = slab_take(&b->memory, sequences * sizeof *b->request_ids, e);
-	b->own = slab_take(&b->memory, sequences * sizeof *b->own, e);
-	b->emitted = slab_take(&b->memory, sequences * sizeof *b->emitted, e);
-	b->validated = slab_take(&b->memory, sequences * sizeof *b->validated, e);
-	b->bad = slab_take(&b->memory, sequences * sizeof *b->bad, e);
-	b->rows = slab_take(&b->memory, tokens * sizeof *b->rows, e);
-	b->row_sequence = slab_take(&b->memory, tokens * sizeof *b->row_sequence, e);
-	b->row_position = slab_take(&b->memory, tokens * sizeof *b->row_position, e);
+	b->ids = mem_calloc(tokens, sizeof *b->ids, e);
+	b->positions = mem_calloc(tokens, sizeof *b->positions, e);
+	b->slots = mem_calloc(tokens, sizeof *b->slots, e);
+	b->cu_seqlens = mem_calloc(sequences + 1, sizeof *b->cu_seqlens, e);
+	b->first_position = mem_calloc(sequences + 1, sizeof *b->first_position, e);
+	b->block_tables = mem_calloc(sequences * (size_t)table_stride, sizeof *b->block_tables, e);
+	b->scheduled = mem_calloc(sequences, sizeof *b->scheduled, e);
+	b->request_ids = mem_calloc(sequences, sizeof *b->request_ids, e);
+	b->own = mem_calloc(sequences, sizeof *b->own, e);
+	b->emitted = mem_calloc(sequences, sizeof *b->emitted, e);
+	b->validated = mem_calloc(sequences, sizeof *b->validated, e);
+	b->bad = mem_calloc(sequences, sizeof *b->bad, e);
+	b->rows = mem_calloc(tokens, sizeof *b->rows, e);
+	b->row_sequence = mem_calloc(tokens, sizeof *b->row_sequence, e);
+	b->row_position = mem_calloc(tokens, sizeof *b->row_position, e);
 	if (!b->ids || !b->positions || !b->slots || !b->cu_seqlens || !b->first_position || !b->block_tables ||
 		!b->scheduled || !b->request_ids || !b->own || !b->emitted || !b->validated || !b->bad || !b->rows ||
 		!b->row_sequence || !b->row_position)
@@ -47,8 +47,7 @@ void batch_free(struct batch *b)
 		b->row_position};
 
 	for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-		slab_give(arrays[i]);
-	slabs_end(&b->memory);
+		free(arrays[i]);
 	*b = (struct batch){0};
 }
 

@@ -2,11 +2,9 @@
 #ifndef ASSAY_ENGINE_SCHED_BATCH_H
 #define ASSAY_ENGINE_SCHED_BATCH_H
 
-#include "engine/base/large_memory.h"
 #include "engine/sched/instance.h"
 
 struct batch {
-	struct slabs memory; /* of the arrays: side by side, for a guard finds nothing of them in the caches */
 	int max_tokens, max_sequences, table_stride;
 	int32_t *ids, *positions;             /* [max_tokens] */
 	int64_t *slots;                       /* [max_tokens] */
