@@ -19,8 +19,8 @@
 enum {
 	DEFAULT_INPUT = 512,
 	DEFAULT_OUTPUT = 64,
-	DEFAULT_REPEAT = 4,
-	DEFAULT_BLOCKS = 10,
+	DEFAULT_REPEAT = 1, /* the shorter a block, the less a machine changes within it */
+	DEFAULT_BLOCKS = 40,
 	MOST_CONCURRENCY = 4096,
 };
 
