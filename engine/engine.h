@@ -47,7 +47,7 @@ int variant_parse(const char *text, struct variant *out, struct error *e);
 struct engine;
 
 struct engine_config {
-	const char *model; /* Hugging Face folder or GGUF file; with random_weights: a config.json */
+	const char *model;   /* Hugging Face folder or GGUF file; with random_weights: a config.json */
 	bool random_weights; /* the model that config.json describes, with weights drawn by weights_seed; no tokenizer */
 	uint64_t weights_seed;
 	struct variant variant;
@@ -61,7 +61,7 @@ struct engine_config {
 	const float *kv_scales;       /* [n_layers, 2] of K and V in an fp8 cache. NULL: the checkpoint's, else 1 */
 	bool pad_decode;              /* decode batches are filled up to powers of two with rows on page 0 */
 	struct backend *backend;      /* NULL: CPU. engine_open takes it, also when it fails. */
-	const struct kv_guard *guard; /* NULL: none */
+	const struct kv_guard *guard; /* NULL: none; as faults, read until engine_close, or engine_renew returns */
 	void (*progress)(void *context, int layer, int n_layers); /* NULL, or called as each layer is loaded */
 	void *progress_context;
 	const struct fault_hook *faults; /* NULL: none */

@@ -303,7 +303,14 @@ static int level_run(struct measuring *m, int concurrency, struct error *e)
 
 static int levels_run(struct measuring *m, struct error *e)
 {
-	TRY(load_check(&m->load, engine_facts(m->engine), e));
+	const struct engine_facts *f = engine_facts(m->engine);
+
+	TRY(load_check(&m->load, f, e));
+	if (m->most > f->max_requests)
+		return error_set(e, ERR_USAGE,
+			"--concurrency %d: at most %d requests run at a time here (--max-requests, "
+			"--max-batch-tokens)",
+			m->most, f->max_requests);
 	TRY(variant_put(m, e));
 	for (int i = 0; i < m->n_concurrency; i++)
 		TRY(level_run(m, m->concurrency[i], e));
@@ -378,6 +385,11 @@ static int options_check(struct measuring *m, struct error *e)
 		TRY(engine_options(o, NULL, o->variants[i], &ignored, e));
 	}
 	TRY(model_path(o, &m->model, e));
+	for (int i = 0; i < o->n_variants; i++) {
+		struct engine_config config;
+		TRY(engine_options(o, m->model, o->variants[i], &config, e));
+		TRY(engine_ranks_check(&config, e));
+	}
 	m->db = db_path(o, e);
 	return m->db ? 0 : e->code;
 }

@@ -204,8 +204,7 @@ static const char *declared_name(const struct fault_type *type)
 }
 
 /* A site that declares a higher level than this one, and did not once escape it where it did harm. */
-static bool declared_for_nothing(
-	const struct campaign *c, const struct fault_type *type, int level, int *harmful)
+static bool declared_for_nothing(const struct campaign *c, const struct fault_type *type, int level, int *harmful)
 {
 	int n = 0;
 
@@ -487,8 +486,10 @@ static void unseen_text(const struct campaign *c, struct buf *out)
 			int harmful;
 			if (!declared_for_nothing(c, type, level, &harmful))
 				continue;
-			buf_printf(out, "  %s %s: declares %s, and none of %d harmful trials escaped\n",
-				level_name(c, level), type->name, declared_name(type), harmful);
+			buf_printf(out,
+				"  %s %s: an escape is declared, but 0 of %d harmful trials escaped (few do not settle "
+				"it)\n",
+				level_name(c, level), type->name, harmful);
 		}
 	if (out->length > begin)
 		buf_append_char(out, '\n');

@@ -117,6 +117,21 @@ static int loop_run(struct loop *l, struct error *e)
 	return 0;
 }
 
+/* What must be in the pages of one instance at a time. */
+static int part_check(const struct load *load, const char *what, int64_t tokens, uint64_t held,
+	uint64_t bytes_per_token, const struct engine_facts *f, struct error *e)
+{
+	uint64_t page = (uint64_t)f->page_size, pages = ((uint64_t)tokens + page - 1) / page;
+
+	if ((uint64_t)tokens <= held)
+		return 0;
+	return error_set(e, ERR_USAGE,
+		"--input %d --output %d: %s needs %lld tokens of KV cache; --kv-memory holds %llu there, and would "
+		"have to be %llu bytes",
+		load->input, load->output, what, (long long)tokens, (unsigned long long)held,
+		(unsigned long long)((pages + 1) * page * bytes_per_token)); /* page 0 is reserved */
+}
+
 int load_check(const struct load *load, const struct engine_facts *f, struct error *e)
 {
 	int64_t tokens = (int64_t)load->input + load->output - 1;
@@ -124,11 +139,8 @@ int load_check(const struct load *load, const struct engine_facts *f, struct err
 	if (tokens > f->max_positions)
 		return error_set(e, ERR_USAGE, "--input %d --output %d: the model's context is %d tokens", load->input,
 			load->output, f->max_positions);
-	if ((uint64_t)tokens > f->kv_tokens || (uint64_t)load->input > f->prefill_kv_tokens)
-		return error_set(e, ERR_USAGE,
-			"--input %d --output %d: one request needs %lld tokens of KV cache; --kv-memory holds %llu",
-			load->input, load->output, (long long)tokens, (unsigned long long)f->kv_tokens);
-	return 0;
+	TRY(part_check(load, "one request", tokens, f->kv_tokens, f->kv_bytes_per_token, f, e));
+	return part_check(load, "one prompt", load->input, f->prefill_kv_tokens, f->prefill_kv_bytes_per_token, f, e);
 }
 
 int load_run(struct engine *engine, const struct load *load, struct load_result *out, struct error *e)

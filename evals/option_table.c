@@ -44,9 +44,9 @@ const struct command_row command_table[] = {
 		"in\n"
 		"flight. Every row is stored.\n"},
 	{"overhead", OVERHEAD, 0, 0, "", "what guards cost: arms interleaved in random blocks, with intervals",
-		"Each block measures every arm once, in random order, each with fresh pages and a fresh guard over weights "
-		"that\n"
-		"are loaded once; pairs of one block are compared.\n"
+		"Each block measures every arm once, in random order, each with fresh pages and a fresh guard; the "
+		"weights are\n"
+		"loaded once. Pairs of one block are compared. With --repeat 1 a block's requests begin together.\n"
 		"none is measured twice: the difference of the two is what the measurement can resolve.\n"
 		"Every arm of every block is stored.\n"},
 	{"inject", INJECT, 0, 0, "", "break the page bookkeeping in every known way, count what guards catch",
@@ -238,7 +238,7 @@ const struct option_row option_table[] = {
 	INT_OPTION("input", "N", BENCH | OVERHEAD, input, 1, INT_MAX, "tokens of each prompt; default 512"),
 	INT_OPTION("output", "N", BENCH | OVERHEAD, output, 1, INT_MAX, "tokens of each answer; default 64"),
 	INT_OPTION("repeat", "N", BENCH | OVERHEAD, repeat, 1, 1000,
-		"requests of a level: N times its concurrency, a new one as one ends; default 4, of overhead 1"),
+		"requests of a level: N times its concurrency, a new one as one ends; default 4 (overhead: 1)"),
 	INT_OPTION("shared-prefix", "N", BENCH, shared_prefix, 0, INT_MAX,
 		"tokens that all prompts begin with, of --input; default 0"),
 	TEXT_OPTION("random-weights", "CONFIG", BENCH, random_weights,

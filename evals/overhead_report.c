@@ -1,11 +1,9 @@
 #include "evals/overhead_report.h"
 
-#include <math.h>
-
 #include "engine/base/json_strict.h"
 #include "evals/run_report.h"
 
-enum { MOST_ADVISED = 10000 }; /* that --blocks takes */
+static const double half_percent = 0.005;
 
 void overhead_report_init(struct overhead_report *r)
 {
@@ -52,15 +50,6 @@ static const char *claim(const struct overhead_change *change, const struct over
 	if (!(aa->low > -0.01 && aa->high < 0.01))
 		return "not resolved";
 	return change->low > -0.01 ? "yes" : change->high < -0.01 ? "no" : "not shown";
-}
-
-/* Blocks with which an interval would reach half a percent either way: its width goes with the root of their number. */
-static int blocks_advised(const struct overhead_change *change, int n_blocks)
-{
-	double times = (change->high - change->low) / 2 / 0.005;
-	double n = ceil(times * times * n_blocks);
-
-	return n < MOST_ADVISED ? (int)n : MOST_ADVISED;
 }
 
 static void add_change(struct table *t, const struct overhead_change *c)
@@ -112,9 +101,13 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 	json_member_text(out, "arm", level->arms[arm]);
 	buf_printf(out,
 		", \"concurrency\": %d, \"input\": %d, \"output\": %d, \"blocks\": %d, "
-		"\"blocks_for_half_percent\": %d, ",
-		level->concurrency, level->input, level->output, level->n_blocks,
-		blocks_advised(&s->throughput, level->n_blocks));
+		"\"blocks_for_half_percent\": ",
+		level->concurrency, level->input, level->output, level->n_blocks);
+	int blocks = overhead_blocks_for(&s->throughput, level->n_blocks, half_percent);
+	if (blocks)
+		buf_printf(out, "%d, ", blocks);
+	else
+		buf_append_text(out, "null, ");
 	json_member_double(out, "tokens_per_s", s->tokens_per_s);
 	append_change(out, "throughput_change", &s->throughput);
 	append_change(out, "cpu_time_change", &s->cpu);
@@ -133,8 +126,9 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 
 static void advise(struct overhead_report *r, const struct overhead_level *level, const struct overhead_change *change)
 {
-	int advised = blocks_advised(change, level->n_blocks);
+	int advised = overhead_blocks_for(change, level->n_blocks, half_percent);
 
+	r->out_of_reach |= advised == 0;
 	if (advised > level->n_blocks && advised > r->blocks_advised)
 		r->blocks_advised = advised;
 }
@@ -165,8 +159,15 @@ int overhead_report_text(const struct overhead_report *r, bool color, struct buf
 		"what this measurement can resolve. CPU time: of all threads, for a token of the answers. Guard "
 		"us/step:\n"
 		"the time in the guard's functions, by the clock.\n");
-	if (r->blocks_advised)
-		buf_printf(out, "All intervals of the change within half a percent either way: about --blocks %d here.\n",
+	if (r->out_of_reach)
+		buf_printf(out,
+			"To bring every change of tokens/s, that of A/A too, within half a percent either way takes "
+			"more than\n%d blocks on this machine as it is now.\n",
+			OVERHEAD_MOST_BLOCKS);
+	else if (r->blocks_advised)
+		buf_printf(out,
+			"To bring every change of tokens/s, that of A/A too, within half a percent either way takes "
+			"about\n--blocks %d on this machine as it is now.\n",
 			r->blocks_advised);
 	return 0;
 }

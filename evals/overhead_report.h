@@ -11,6 +11,7 @@ struct overhead_report {
 	struct buf rows; /* elements of a JSON array, commas between */
 	struct table table;
 	int blocks_advised; /* for intervals of half a percent either way; 0: they are */
+	bool out_of_reach;  /* one of them takes too many */
 };
 
 void overhead_report_init(struct overhead_report *r);

@@ -95,7 +95,7 @@ struct guard {
 	uint64_t fired[GUARD_CHECK_COUNT]; /* incidents of each */
 };
 
-/* The guard must not move, and must outlive the engines that it is handed to. */
+/* The guard must not move until the engines that it is handed to are closed, or renewed with another. */
 void guard_init(struct guard *guard, const struct guard_options *options);
 
 /* Whether every check that runs in any step did so after verified_steps of them: ERR_DEVICE names the first that did not.

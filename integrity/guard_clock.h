@@ -11,7 +11,7 @@ struct guard_clock {
 	uint64_t nanoseconds, calls; /* the reading of the clock itself is in them */
 };
 
-/* The clock must not move, and must outlive the engines that it is handed to; so must inner. */
+/* Neither the clock nor inner may move until the engines that it is handed to are closed, or renewed with another guard. */
 void guard_clock_init(struct guard_clock *clock, const struct kv_guard *inner);
 
 #endif

@@ -38,6 +38,22 @@ int overhead_ratio(const struct overhead_sample *off, const struct overhead_samp
 	return 0;
 }
 
+int overhead_blocks_for(const struct overhead_change *change, int n_blocks, double half)
+{
+	double width = (log1p(change->high) - log1p(change->low)) / 2;
+	double sd = width * sqrt(n_blocks) / t_quantile(0.975, n_blocks - 1);
+	int low = 2, high = OVERHEAD_MOST_BLOCKS + 1;
+
+	while (low < high) { /* the fewest: the width falls with their number */
+		int n = low + (high - low) / 2;
+		if (t_quantile(0.975, n - 1) * sd / sqrt(n) <= half)
+			high = n;
+		else
+			low = n + 1;
+	}
+	return low <= OVERHEAD_MOST_BLOCKS ? low : 0;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;

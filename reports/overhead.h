@@ -27,6 +27,12 @@ enum overhead_measure { OVERHEAD_THROUGHPUT, OVERHEAD_CPU, OVERHEAD_GUARD, OVERH
 int overhead_ratio(const struct overhead_sample *off, const struct overhead_sample *on, int n_blocks,
 	enum overhead_measure measure, struct overhead_change *out, struct error *e);
 
+enum { OVERHEAD_MOST_BLOCKS = 10000 };
+
+/* Blocks with which an interval of overhead_ratio, which n_blocks gave, would reach `half` either way, where blocks vary as
+ * those did; 0: more than OVERHEAD_MOST_BLOCKS. */
+int overhead_blocks_for(const struct overhead_change *change, int n_blocks, double half);
+
 int overhead_median(const struct overhead_sample *samples, int n_blocks, enum overhead_measure measure, double *out,
 	struct error *e);
 

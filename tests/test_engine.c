@@ -609,7 +609,7 @@ START_TEST(variants_are_parsed_or_refused_by_the_part_that_is_wrong)
 }
 END_TEST
 
-/* Bytes of files, mapped or in a memory file system, that this process holds. */
+/* Bytes of files, mapped or in a memory file system, that this process holds; -1: the system does not say. */
 static long file_bytes(void)
 {
 	struct buf status = {0};
@@ -618,8 +618,7 @@ static long file_bytes(void)
 	CHECK_OK(file_read("/proc/self/status", &status, &test_error));
 	for (int i = 0; i < 2; i++) {
 		const char *name = i ? "RssShmem:" : "RssFile:", *line = strstr(buf_text(&status), name);
-		ck_assert_ptr_nonnull(line);
-		total += strtol(line + strlen(name), NULL, 10) << 10;
+		total = line && total >= 0 ? total + (strtol(line + strlen(name), NULL, 10) << 10) : -1;
 	}
 	buf_free(&status);
 	return total;
@@ -630,13 +629,15 @@ START_TEST(of_a_loaded_checkpoint_nothing_stays_in_memory)
 {
 	enum { MANY = 500000 }; /* rows of 32 bytes */
 	struct engine_config config = {.threads = 4, .kv_memory = 1 << 20};
-	const char *large = tiny_model(MANY, -1);
+	const char *model = tiny_model(MANY, -1);
 
-	engine_close(open_with(tiny_model(100, -1), "bf16/bf16", config)); /* the program's own pages */
+	engine_close(open_with(model, "bf16/bf16", config)); /* the program's own pages */
 	long before = file_bytes();
-	struct engine *engine = open_with(large, "bf16/bf16", config);
-	ck_assert_int_lt(file_bytes() - before, 4 << 20);
+	struct engine *engine = open_with(model, "bf16/bf16", config);
+	long after = file_bytes();
 	engine_close(engine);
+	if (before >= 0)
+		ck_assert_int_lt(after - before, 512 << 10);
 }
 END_TEST
 

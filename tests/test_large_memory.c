@@ -8,8 +8,8 @@ const char *const test_program_name = "large_memory";
 
 /* ---- blocks ---- */
 
-static const size_t block_sizes[] = {0, 1, 4095, 4096, 4097, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 21) - 1, 1 << 21,
-	(1 << 21) + 1, 5 << 20};
+static const size_t block_sizes[] = {
+	0, 1, 4095, 4096, 4097, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 21) - 1, 1 << 21, (1 << 21) + 1, 5 << 20};
 
 START_TEST(a_block_is_zeros_to_its_end)
 {

@@ -34,6 +34,23 @@ START_TEST(a_ratio_has_the_interval_of_its_logarithms)
 }
 END_TEST
 
+/* By scipy 1.17: the fewest n with t.ppf(.975, n - 1) * sd / sqrt(n) <= half, sd from the interval. */
+START_TEST(blocks_for_an_interval_are_the_fewest)
+{
+	static const struct {
+		double low, high;
+		int n_blocks;
+		double half;
+		int expected;
+	} cases[] = {{-0.01, 0.01, 10, 0.01, 11}, {-0.01, 0.01, 10, 0.005, 33}, {-0.0063, 0.0045, 150, 0.005, 175},
+		{-0.9999, 3636.5, 2, 0.005, 0}, {0, 0, 5, 0.005, 2}, {-0.03, 0.03, 2, 0.005, 5},
+		{-0.0985, 0.0525, 200, 0.005, 0}};
+	struct overhead_change change = {0, cases[_i].low, cases[_i].high};
+
+	ck_assert_int_eq(overhead_blocks_for(&change, cases[_i].n_blocks, cases[_i].half), cases[_i].expected);
+}
+END_TEST
+
 START_TEST(a_median_forgets_the_block_that_waited)
 {
 	struct overhead_sample s[5] = {0};
@@ -111,6 +128,7 @@ void test_program_cases(Suite *suite)
 
 	tcase_add_test(overhead, a_ratio_has_the_interval_of_its_logarithms);
 	tcase_add_test(overhead, a_median_forgets_the_block_that_waited);
+	tcase_add_loop_test(overhead, blocks_for_an_interval_are_the_fewest, 0, 7);
 	tcase_add_test(overhead, the_tail_is_compared_over_all_blocks);
 	tcase_add_test(overhead, an_order_is_a_permutation_and_each_is_about_as_frequent);
 }

@@ -373,11 +373,15 @@ START_TEST(what_is_asked_twice_is_computed_once)
 }
 END_TEST
 
+static bool same_stats(const struct engine_stats *a, const struct engine_stats *b)
+{
+	return memcmp(a, b, offsetof(struct engine_stats, pages_cached) + sizeof a->pages_cached) == 0;
+}
+
 /* With requests in every state left in it: nothing of them is there afterwards. */
 START_TEST(an_engine_renewed_is_as_opened)
 {
-	struct engine_config config = {
-		.threads = 2, .kv_memory = 14 * page_bytes(variants[_i]), .max_requests = 4};
+	struct engine_config config = {.threads = 2, .kv_memory = 14 * page_bytes(variants[_i]), .max_requests = 4};
 	struct engine *engine = open_with(POCKET, variants[_i], config);
 	static struct output first[PROMPTS], again[PROMPTS];
 	struct engine_stats before, after;
@@ -387,8 +391,12 @@ START_TEST(an_engine_renewed_is_as_opened)
 
 	batch_ask(engine, 0, n, false, first);
 	engine_stats(engine, &before);
-	struct engine_request whole = prompt_request(tokens, 1), short_one = {.tokens = tokens, .n_tokens = 1,
-		.max_tokens = 1, .logprobs_from = -1, .ignore_eos = true};
+	struct engine_request whole = prompt_request(tokens, 1),
+			      short_one = {.tokens = tokens,
+				      .n_tokens = 1,
+				      .max_tokens = 1,
+				      .logprobs_from = -1,
+				      .ignore_eos = true};
 	submit(engine, &short_one);
 	for (int i = 0; i < 6; i++)
 		submit(engine, &whole);
@@ -398,12 +406,12 @@ START_TEST(an_engine_renewed_is_as_opened)
 	for (int times = 0; times < 2; times++) {
 		renew_with(engine, POCKET, variants[_i], config);
 		engine_stats(engine, &after);
-		ck_assert_int_eq(memcmp(&after, &(struct engine_stats){0}, sizeof after), 0);
+		ck_assert(same_stats(&after, &(struct engine_stats){0}));
 		ck_assert_ptr_null(engine_poll(engine));
 		batch_ask(engine, 0, n, false, again);
 		same(again, first, 0, n, "an engine renewed");
 		engine_stats(engine, &after);
-		ck_assert_int_eq(memcmp(&after, &before, sizeof after), 0);
+		ck_assert(same_stats(&after, &before));
 	}
 	engine_close(engine);
 }

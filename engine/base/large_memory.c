@@ -1,5 +1,6 @@
 #include "engine/base/large_memory.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@ enum {
 	LARGE_PAGE = 1 << 21, /* of x86-64, and the usual one of AArch64 */
 	LARGE_FROM = 1 << 17, /* bytes for which one of them is asked for */
 	SMALL_PAGE = 1 << 12,
-	SLAB = 1 << 26,
+	LARGEST_SLAB = 1 << 26,
 };
 
 static size_t rounded(size_t bytes, size_t to)
@@ -27,7 +28,8 @@ int large_block_map(struct large_block *block, size_t bytes, struct error *e)
 	if (bytes > PTRDIFF_MAX - 2 * (size_t)LARGE_PAGE)
 		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
 	bool large = bytes >= LARGE_FROM;
-	size_t size = rounded(bytes ? bytes : 1, large ? LARGE_PAGE : SMALL_PAGE), mapped = large ? size + LARGE_PAGE : size;
+	size_t size = rounded(bytes ? bytes : 1, large ? LARGE_PAGE : SMALL_PAGE);
+	size_t mapped = large ? size + LARGE_PAGE : size;
 	void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
 		return error_set(e, ERR_MEMORY, "no memory for %zu bytes", bytes);
@@ -37,7 +39,8 @@ int large_block_map(struct large_block *block, size_t bytes, struct error *e)
 	block->start = (char *)base + (large ? rounded(start, LARGE_PAGE) - start : 0);
 	block->end = block->start + size;
 	if (large)
-		(void)madvise(block->start, size, MADV_HUGEPAGE); /* advice: without it everything is as right, and slower */
+		(void)madvise(
+			block->start, size, MADV_HUGEPAGE); /* advice: without it everything is as right, and slower */
 	return 0;
 }
 
@@ -64,7 +67,8 @@ _Static_assert(sizeof(struct slab) <= LINE, "a slab's own record takes one line"
 
 /* In the line before each piece. */
 struct piece {
-	struct slab *slab;
+	struct slab *slab; /* NULL: it was given */
+	size_t bytes;
 };
 
 static struct slab *slab_open(size_t bytes, struct error *e)
@@ -94,22 +98,32 @@ void slabs_end(struct slabs *slabs)
 	slabs->current = NULL;
 }
 
-/* The slab that has room for so many bytes. */
+/* A new slab to cut from, or NULL where it cannot be had or is too small for so many bytes. */
+static struct slab *slab_next(struct slabs *slabs, size_t bytes)
+{
+	size_t size = slabs->next ? slabs->next : LARGE_PAGE;
+
+	while (size < LINE + bytes && size < LARGEST_SLAB)
+		size *= 2;
+	struct slab *slab = size < LINE + bytes ? NULL : slab_open(size, NULL);
+	if (!slab)
+		return NULL;
+	slabs_end(slabs);
+	slab->owner = slabs;
+	slabs->current = slab;
+	slabs->next = size < LARGEST_SLAB ? 2 * size : size;
+	return slab;
+}
+
+/* The slab that has room for so many bytes; in want of a shared one, one for them alone. */
 static struct slab *slab_for(struct slabs *slabs, size_t bytes, struct error *e)
 {
 	struct slab *slab = slabs ? slabs->current : NULL;
 
 	if (slab && bytes <= (size_t)(slab->block.end - slab->at))
 		return slab;
-	if (!slabs || bytes > SLAB - LINE)
-		return slab_open(LINE + bytes, e);
-	slab = slab_open(SLAB, e);
-	if (!slab)
-		return NULL;
-	slabs_end(slabs);
-	slab->owner = slabs;
-	slabs->current = slab;
-	return slab;
+	slab = slabs ? slab_next(slabs, bytes) : NULL;
+	return slab ? slab : slab_open(LINE + bytes, e);
 }
 
 void *slab_take(struct slabs *slabs, size_t bytes, struct error *e)
@@ -124,7 +138,7 @@ void *slab_take(struct slabs *slabs, size_t bytes, struct error *e)
 		return NULL;
 	struct piece *piece = (struct piece *)(void *)slab->at;
 	char *start = slab->at + LINE;
-	piece->slab = slab;
+	*piece = (struct piece){slab, bytes};
 	memory_forbid(piece, LINE);
 	memory_forbid(start + bytes, taken - LINE - bytes);
 	slab->at += taken;
@@ -139,6 +153,10 @@ void slab_give(void *memory)
 	struct piece *piece = (struct piece *)(void *)((char *)memory - LINE);
 	memory_allow(piece, LINE);
 	struct slab *slab = piece->slab;
+	assert(slab);
+	memory_forbid(memory, piece->bytes);
+	piece->slab = NULL;
+	memory_forbid(piece, LINE);
 	if (--slab->live == 0)
 		slab_close(slab);
 }

@@ -26,11 +26,13 @@ struct slab;
 /* Pieces one after the other in shared blocks: large pages for what is smaller than one. Starts as {0}. */
 struct slabs {
 	struct slab *current; /* that pieces are cut from */
+	size_t next;          /* bytes of the one after it: each is twice as large, up to a bound */
 };
 
 /* Zeros, at the start of a line of the caches. slabs NULL: a block of its own. NULL and ERR_MEMORY when it fails. */
 void *slab_take(struct slabs *slabs, size_t bytes, struct error *e);
-void slab_give(void *piece); /* NULL: nothing. A block goes with its last piece. */
+void slab_give(
+	void *piece); /* NULL: nothing. A block goes with its last piece; slabs must still be there, or have ended. */
 /* No piece is taken any more; those that are left may be given later. */
 void slabs_end(struct slabs *slabs);
 

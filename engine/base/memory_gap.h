@@ -3,7 +3,15 @@
 #ifndef ASSAY_ENGINE_BASE_MEMORY_GAP_H
 #define ASSAY_ENGINE_BASE_MEMORY_GAP_H
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__)
+#define MEMORY_IS_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MEMORY_IS_WATCHED 1
+#endif
+#endif
+
+#ifdef MEMORY_IS_WATCHED
 #include <sanitizer/asan_interface.h>
 enum { MEMORY_GAP = 64 };
 #define memory_forbid(from, bytes) ASAN_POISON_MEMORY_REGION(from, bytes)

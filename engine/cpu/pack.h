@@ -40,8 +40,7 @@ static inline size_t panel_bytes(enum weight_format format, int columns)
 
 /* out->data and out->scales are pieces of slabs (NULL: each has its own) for weight_free_cpu. ERR_INPUT:
  * host_matrix_check. */
-int weight_pack_cpu(
-	const struct host_matrix *m, int parts, struct slabs *slabs, struct weight *out, struct error *e);
+int weight_pack_cpu(const struct host_matrix *m, int parts, struct slabs *slabs, struct weight *out, struct error *e);
 void weight_free_cpu(struct weight *w);
 
 /* The stored value at (row, column): exact, without its scale. */
