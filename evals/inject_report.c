@@ -178,16 +178,16 @@ static bool escaped(const struct campaign_trial *t, int level)
 	return t->done && t->plan.type && (trial_outcome_escaped(outcome) || outcome == TRIAL_DETECTED_LATE);
 }
 
-static bool declared(const struct campaign *c, const struct campaign_trial *t, int level)
+static bool declared(const struct campaign *c, const struct fault_type *type, int level)
 {
-	return t->plan.type->level > c->options.levels[level];
+	return type->level > c->options.levels[level];
 }
 
 bool inject_report_holds(const struct campaign *c)
 {
 	for (int64_t i = 0; i < c->n_trials; i++)
 		for (int level = 0; level < c->options.n_levels; level++)
-			if (escaped(&c->trials[i], level) && !declared(c, &c->trials[i], level))
+			if (escaped(&c->trials[i], level) && !declared(c, c->trials[i].plan.type, level))
 				return false;
 	return false_alarms(c) == 0 && collateral(c) == 0 && unproved(c) == 0;
 }
@@ -203,27 +203,23 @@ static const char *declared_name(const struct fault_type *type)
 	return type->level == GUARD_LEVEL_COUNT ? "none" : guard_level_name(type->level);
 }
 
-/* A site that declares a higher level than this one, and did not once escape it where it did harm. */
-static bool declared_for_nothing(const struct campaign *c, const struct fault_type *type, int level, int *harmful)
-{
-	int n = 0;
-
-	*harmful = 0;
-	for (int64_t i = 0; i < c->n_trials; i++) {
-		const struct campaign_trial *t = &c->trials[i];
-		if (!in_scope(&(struct scope){.type = type}, t))
-			continue;
-		*harmful += campaign_observed(t) > TRIAL_MASKED;
-		n += escaped(t, level);
-	}
-	return type->level > c->options.levels[level] && *harmful > 0 && n == 0;
-}
-
 /* ---- JSON ---- */
 
 static const enum trial_outcome shown[] = {
 	TRIAL_DETECTED, TRIAL_DETECTED_LATE, TRIAL_SILENT, TRIAL_LEAK, TRIAL_CRASH, TRIAL_HANG};
 enum { SHOWN = sizeof shown / sizeof *shown };
+
+/* A site that declares a higher level than this one, and did not once escape it where it did harm. */
+static bool declared_for_nothing(const struct campaign *c, const struct fault_type *type, int level, int *harmful)
+{
+	struct tally t = tally_of(c, &(struct scope){.type = type}, level);
+	int escapes = 0;
+
+	for (int i = 0; i < SHOWN; i++)
+		escapes += shown[i] == TRIAL_DETECTED ? 0 : t.outcome[shown[i]];
+	*harmful = tally_n(&t);
+	return declared(c, type, level) && *harmful > 0 && escapes == 0;
+}
 
 static void tally_json(const struct tally *t, struct buf *out)
 {
@@ -456,7 +452,7 @@ static void site_escapes_text(const struct campaign *c, const struct fault_type 
 	}
 	if (n == 0)
 		return;
-	bool known = declared(c, first, level);
+	bool known = declared(c, type, level);
 	campaign_replay_line(&first->plan, level_name(c, level), line);
 	buf_printf(out, "  %s %s: %d, as the site declares: %s\n", level_name(c, level), type->name, n,
 		known ? type->reason : "NOT, this level must catch it");

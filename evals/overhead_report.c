@@ -27,6 +27,7 @@ struct arm_summary {
 	double tokens_per_s;      /* mean */
 	double guard_us, step_us; /* medians: a block in which the process had to wait says nothing of either */
 	struct overhead_change throughput, cpu, p95;
+	int blocks; /* for half a percent of throughput either way; 0: out of reach */
 };
 
 static int arm_summarize(const struct overhead_level *level, int arm, struct arm_summary *out, struct error *e)
@@ -39,6 +40,7 @@ static int arm_summarize(const struct overhead_level *level, int arm, struct arm
 	TRY(overhead_median(on, level->n_blocks, OVERHEAD_GUARD, &out->guard_us, e));
 	TRY(overhead_median(on, level->n_blocks, OVERHEAD_STEP, &out->step_us, e));
 	TRY(overhead_ratio(off, on, level->n_blocks, OVERHEAD_THROUGHPUT, &out->throughput, e));
+	out->blocks = overhead_blocks_for(&out->throughput, level->n_blocks, half_percent);
 	TRY(overhead_ratio(off, on, level->n_blocks, OVERHEAD_CPU, &out->cpu, e));
 	return overhead_p95(off, on, level->n_blocks, level->seed, &out->p95, e);
 }
@@ -103,9 +105,8 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 		", \"concurrency\": %d, \"input\": %d, \"output\": %d, \"blocks\": %d, "
 		"\"blocks_for_half_percent\": ",
 		level->concurrency, level->input, level->output, level->n_blocks);
-	int blocks = overhead_blocks_for(&s->throughput, level->n_blocks, half_percent);
-	if (blocks)
-		buf_printf(out, "%d, ", blocks);
+	if (s->blocks)
+		buf_printf(out, "%d, ", s->blocks);
 	else
 		buf_append_text(out, "null, ");
 	json_member_double(out, "tokens_per_s", s->tokens_per_s);
@@ -124,15 +125,6 @@ static void append_row(struct buf *out, const struct overhead_level *level, int 
 	buf_append_char(out, '}');
 }
 
-static void advise(struct overhead_report *r, const struct overhead_level *level, const struct overhead_change *change)
-{
-	int advised = overhead_blocks_for(change, level->n_blocks, half_percent);
-
-	r->out_of_reach |= advised == 0;
-	if (advised > level->n_blocks && advised > r->blocks_advised)
-		r->blocks_advised = advised;
-}
-
 int overhead_report_level(struct overhead_report *r, const struct overhead_level *level, struct error *e)
 {
 	struct arm_summary aa;
@@ -145,7 +137,9 @@ int overhead_report_level(struct overhead_report *r, const struct overhead_level
 		if (arm == 0)
 			continue;
 		append_row(&r->rows, level, arm, &s, &aa);
-		advise(r, level, &s.throughput);
+		r->out_of_reach |= s.blocks == 0;
+		if (s.blocks > level->n_blocks && s.blocks > r->blocks_advised)
+			r->blocks_advised = s.blocks;
 	}
 	return 0;
 }
