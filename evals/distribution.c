@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "engine/base/json_strict.h"
+#include "reports/stats.h"
 
 int distribution_add(struct distribution *d, double value, struct error *e)
 {
@@ -32,20 +33,10 @@ double distribution_mean(const struct distribution *d)
 	return d->count ? sum / (double)d->count : NAN;
 }
 
-static int compare(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-	return (a > b) - (a < b);
-}
-
 double distribution_quantile(struct distribution *d, double q)
 {
-	if (d->count == 0)
-		return NAN;
-	qsort(d->values, d->count, sizeof *d->values, compare);
-	double at = q * (double)(d->count - 1);
-	size_t low = (size_t)at, high = low + 1 < d->count ? low + 1 : low;
-	return d->values[low] + (at - (double)low) * (d->values[high] - d->values[low]);
+	sample_sort(d->values, d->count);
+	return sample_quantile(d->values, d->count, q);
 }
 
 void distribution_write(struct distribution *d, struct buf *out)

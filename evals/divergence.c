@@ -232,12 +232,6 @@ static int put_exp(
 	return put(p, metric, exp(-mean), exp(-mean) * error, e);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static int put_quantiles(const struct putter *p, const double *x, struct error *e)
 {
 	static const struct {
@@ -250,7 +244,7 @@ static int put_quantiles(const struct putter *p, const double *x, struct error *
 	if (!sorted)
 		return ERR_MEMORY;
 	memcpy(sorted, x, p->n * sizeof(*sorted));
-	qsort(sorted, p->n, sizeof(*sorted), by_value);
+	sample_sort(sorted, p->n);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == 0; i++)
 		status = put(p, rows[i].metric, sample_quantile(sorted, p->n, rows[i].q), NAN, e);
 	free(sorted);

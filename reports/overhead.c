@@ -54,12 +54,6 @@ int overhead_blocks_for(const struct overhead_change *change, int n_blocks, doub
 	return low <= OVERHEAD_MOST_BLOCKS ? low : 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 int overhead_median(const struct overhead_sample *samples, int n_blocks, enum overhead_measure measure, double *out,
 	struct error *e)
 {
@@ -69,7 +63,7 @@ int overhead_median(const struct overhead_sample *samples, int n_blocks, enum ov
 		return ERR_MEMORY;
 	for (int i = 0; i < n_blocks; i++)
 		values[i] = measure_of(&samples[i], measure);
-	qsort(values, (size_t)n_blocks, sizeof *values, by_value);
+	sample_sort(values, (size_t)n_blocks);
 	*out = sample_quantile(values, (size_t)n_blocks, 0.5);
 	free(values);
 	return 0;
@@ -89,7 +83,8 @@ struct tail {
 
 static int by_latency(const void *a, const void *b)
 {
-	return by_value(&((const struct timed *)a)->value, &((const struct timed *)b)->value);
+	double x = ((const struct timed *)a)->value, y = ((const struct timed *)b)->value;
+	return (x > y) - (x < y);
 }
 
 static int tail_make(const struct overhead_sample *samples, int n_blocks, struct tail *out, struct error *e)
@@ -144,7 +139,7 @@ static void tails_compare(const struct tail *off, const struct tail *on, int n_b
 			times[py_random_below(&rng, (uint64_t)n_blocks)]++;
 		replicates[r] = tail_p95(on, times) / tail_p95(off, times) - 1;
 	}
-	qsort(replicates, OVERHEAD_RESAMPLES, sizeof *replicates, by_value);
+	sample_sort(replicates, OVERHEAD_RESAMPLES);
 	out->low = sample_quantile(replicates, OVERHEAD_RESAMPLES, 0.025);
 	out->high = sample_quantile(replicates, OVERHEAD_RESAMPLES, 0.975);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/base/json_strict.h"
 #include "reports/pairing.h"
+#include "reports/stats.h"
 
 static int no_memory(struct error *e)
 {
@@ -180,12 +181,6 @@ static int keep_seconds(void *context, const struct store_sample *row, struct er
 	return 0;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static int keep_fault(struct report_fault **rows, size_t *n, const struct store_fault_count *row, struct error *e)
 {
 	TRY(grow(rows, *n, sizeof(**rows), e));
@@ -228,8 +223,7 @@ static int read_seconds(struct report_run *run, struct store *s, struct error *e
 	for (size_t i = 0; i < run->n_variants; i++) {
 		struct report_variant *v = &run->variants[i];
 		TRY(store_samples_each(s, run->run.run_id, v->id, NULL, keep_seconds, v, e));
-		if (v->n_seconds)
-			qsort(v->seconds, v->n_seconds, sizeof(*v->seconds), ascending);
+		sample_sort(v->seconds, v->n_seconds);
 	}
 	return 0;
 }

@@ -116,6 +116,7 @@ double bernoulli_error(double score, double n);
 double miller_size(double omega2, double within_a, double resamples_a, double within_b, double resamples_b,
 	double delta, double alpha, double power);
 
+void sample_sort(double *x, size_t n); /* ascending; n may be 0 */
 /* Quantile of type 7 of sorted values. */
 double sample_quantile(const double *sorted, size_t n, double q);
 /* Distribution-free interval of a quantile: 1-based ranks; high is 0 where no finite bound exists, low is 0

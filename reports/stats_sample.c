@@ -81,6 +81,18 @@ double miller_size(double omega2, double within_a, double resamples_a, double wi
 	return z * z * (omega2 + within_a / resamples_a + within_b / resamples_b) / (delta * delta);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+void sample_sort(double *x, size_t n)
+{
+	if (n > 0)
+		qsort(x, n, sizeof *x, by_value);
+}
+
 double sample_quantile(const double *sorted, size_t n, double q)
 {
 	if (n == 0)
